@@ -6,10 +6,12 @@ one state) that a scheduler can place, wake and put to sleep.
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from rlgraph.engines.protocols import Sampler, Scorer, Trainer
-from rlgraph.settings import PolicyConfig
+
+if TYPE_CHECKING:
+    from rlgraph.settings import PolicyConfig
 
 Kind = Literal["sampler", "trainer", "scorer", "reward", "prompts", "state"]
 
@@ -48,7 +50,7 @@ class Handle:
 class Policy(Handle):
     """The model that learns: it is sampled from, trained, and can score rows."""
 
-    settings: PolicyConfig
+    settings: "PolicyConfig"
 
     @property
     def trainer(self) -> Resident:
@@ -79,7 +81,7 @@ class Policy(Handle):
 class Reference(Handle):
     """A frozen language model that scores rows."""
 
-    settings: PolicyConfig
+    settings: "PolicyConfig"
 
     @property
     def roles(self) -> Mapping[type, Resident]:

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
+from rlgraph.models import Policy
+
 Dtype = Literal["auto", "float32", "bfloat16", "float16"]
 
 
@@ -93,3 +95,7 @@ class PolicyConfig:
     """Padded tokens in one forward pass; lower it when memory runs out."""
     trainer: TrainerConfig = field(default_factory=TrainerConfig)
     sampler: SamplerConfig = field(default_factory=SamplerConfig)
+
+    def __call__(self, name: str = "policy") -> Policy:
+        """The handle that a graph wires."""
+        return Policy(name, self)

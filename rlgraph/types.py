@@ -5,6 +5,7 @@ Four kinds exist: arrays (jaxtyping's ``Float[Tensor, "batch seq"]``), records
 or any class that keeps a state), and constants (everything else).
 """
 
+import functools
 import types
 import typing
 from collections.abc import Mapping
@@ -69,10 +70,15 @@ class Record:
             return f"got {len(value)} rows, but batch is {batch} elsewhere"
         return None
 
-    def fields(self) -> Mapping[str, "EdgeType"]:
+    def fields(self) -> Mapping[str, Array]:
         """The types of the fields that can be wired singly: the arrays among them."""
-        hints = {name: alternatives(hint) for name, hint in hints_of(self.record).items()}
-        return {name: kinds[0] for name, kinds in hints.items() if isinstance(kinds[0], Array)}
+        return _fields_of(self.record)
+
+
+@functools.cache
+def _fields_of(record: type[TensorClass]) -> Mapping[str, Array]:
+    kinds = {name: alternatives(hint)[0] for name, hint in hints_of(record).items()}
+    return {name: kind for name, kind in kinds.items() if isinstance(kind, Array)}
 
 
 @dataclass(frozen=True)

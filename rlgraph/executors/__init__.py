@@ -1,0 +1,42 @@
+"""Executors: they obey a plan. Same graph, same seed, same numbers."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from rlgraph.metrics import Metrics
+from rlgraph.plan import Plan
+from rlgraph.rows import Rows
+
+
+@dataclass
+class StepReport:
+    """What came of one run of a plan."""
+
+    metrics: Metrics = field(default_factory=dict)
+    seconds: dict[str, float] = field(default_factory=dict)
+    """Time per node, and per weight sync, sleep and wake."""
+
+
+class Executor(Protocol):
+    """Holds the residents of a run and executes plans over them."""
+
+    def run(self, plan: Plan) -> StepReport:
+        """Execute every event of the plan, each after those it depends on."""
+        ...
+
+    def fetch(self, node: str, rows: int | None = None) -> Rows:
+        """What a node gave in the latest run: all of it, or its first rows."""
+        ...
+
+    def call(self, resident: str, method: str, *args: Any) -> Any:
+        """Call a method of a resident's engine, on all its ranks; the first one's answer."""
+        ...
+
+    def close(self) -> None:
+        """End every process and free every engine that the executor started."""
+        ...
+
+    def inject(self, values: Mapping[str, Rows]) -> None:
+        """Give these values instead of running their nodes, in the next run only."""
+        ...

@@ -1,0 +1,134 @@
+"""A process that holds engines and runs nodes on them."""
+
+import os
+import socket
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import ray
+import torch
+
+from rlgraph import rows, wire
+from rlgraph.engines.build import build_engine
+from rlgraph.executors.shards import Argument
+from rlgraph.metrics import Metrics, collect
+from rlgraph.models import Resident
+from rlgraph.node import NodeFunction
+from rlgraph.settings import RunContext
+
+
+@dataclass(frozen=True)
+class Task:
+    """A node as a worker knows it: what never changes from step to step."""
+
+    name: str
+    where: str
+    function: NodeFunction
+    constants: Mapping[str, Any]
+    resident: str | None
+
+
+@dataclass(frozen=True)
+class Receipt:
+    """What the controller learns of a result, which itself stays in the object store."""
+
+    rows: int | None
+    lengths: np.ndarray | None
+    groups: np.ndarray | None
+    metrics: Metrics
+    seconds: float
+
+
+class Worker:
+    """Made into a Ray actor by the executor."""
+
+    def __init__(self, environment: Mapping[str, str]) -> None:
+        # Before anything reads them: thread counts and ranks are looked at on import.
+        os.environ.update(environment)
+        torch.set_num_threads(int(environment["OMP_NUM_THREADS"]))
+        self.engines: dict[str, Any] = {}
+        self.tasks: dict[tuple[str, str], Task] = {}
+
+    def address(self) -> tuple[str, int]:
+        """This host, and a port that is free on it, for torch.distributed to meet at."""
+        host = ray.util.get_node_ip_address()
+        with socket.socket() as probe:
+            probe.bind((host, 0))
+            return host, probe.getsockname()[1]
+
+    def build(
+        self, residents: list[Resident], context: RunContext, environment: Mapping[str, str]
+    ) -> dict[str, Any]:
+        """Load the engines; says where they are."""
+        os.environ.update(environment)
+        for resident in residents:
+            self.engines[resident.name] = build_engine(resident, context, "ray")
+        return {"host": socket.gethostname(), "pid": os.getpid()}
+
+    def learn(self, graph: str, tasks: list[Task]) -> None:
+        """Keep the nodes of a graph, so that a call need only name one."""
+        self.tasks.update({(graph, task.name): task for task in tasks})
+
+    def run(
+        self, graph: str, node: str, arguments: Mapping[str, Argument], keep: bool
+    ) -> tuple[wire.Packed | None, Receipt]:
+        """Run a node on the rows that ``arguments`` point to; ``keep`` its result or not."""
+        task = self.tasks[graph, node]
+        given = gather(arguments)
+        began = time.perf_counter()
+        call: dict[str, Any] = {**task.constants, **given}
+        if task.resident is not None and task.function.role is not None:
+            call[task.function.role.name] = self.engines[task.resident]
+        try:
+            with collect() as metrics:
+                result = task.function.run(call)
+        except Exception as error:
+            error.add_note(f"in node {node}, made at {task.where}")
+            raise
+        seconds = time.perf_counter() - began
+        if result is None or not keep:
+            return None, Receipt(None, None, None, metrics, seconds)
+        kind = task.function.result
+        count = len(result) if kind is not None and rows.is_batched(kind) else None
+        mask, group = (getattr(result, name, None) for name in ("attention_mask", "group"))
+        lengths = None if mask is None else mask.sum(-1).numpy()
+        groups = None if group is None else group.numpy()
+        return wire.pack(result), Receipt(count, lengths, groups, metrics, seconds)
+
+    def weights(self, resident: str) -> Any:
+        """A trainer's parameters, packed; every rank takes part, the first one answers."""
+        return wire.pack_weights(self.engines[resident].weights())
+
+    def load_weights(self, resident: str, packed: Any) -> None:
+        """Hand parameters to a sampler."""
+        self.engines[resident].load_weights(wire.unpack_weights(packed))
+
+    def call(self, resident: str, method: str, *args: Any) -> Any:
+        """Call a method of an engine."""
+        return getattr(self.engines[resident], method)(*args)
+
+    def close(self) -> None:
+        """Let every engine end what it started."""
+        for engine in self.engines.values():
+            if hasattr(engine, "close"):
+                engine.close()
+
+
+def gather(arguments: Mapping[str, Argument]) -> dict[str, Any]:
+    """Fetch, cut and join the rows of every argument, at one common width."""
+    refs = [piece.ref for argument in arguments.values() for piece in argument.slices]
+    fetched = iter(ray.get(refs))
+    values, kinds = {}, {}
+    for port, argument in arguments.items():
+        packed = [wire.field_of(next(fetched), argument.field) for _ in argument.slices]
+        parts = [
+            piece.unpack(slice_.rows)
+            for piece, slice_ in zip(packed, argument.slices, strict=True)
+        ]
+        value = rows.join(parts, argument.kind)
+        values[port] = value if argument.order is None else value[torch.from_numpy(argument.order)]
+        kinds[port] = argument.kind
+    return rows.align(values, kinds)

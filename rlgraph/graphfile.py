@@ -1,0 +1,107 @@
+"""Graph files: Python files with a ``build(config) -> Graph``, wherever they lie."""
+
+import dataclasses
+import importlib
+import importlib.util
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from rlgraph.errors import GraphError
+from rlgraph.graph import Graph
+from rlgraph.types import hints_of
+
+_PACKAGED = "rlgraph.graphs"
+
+
+@dataclass(frozen=True)
+class GraphFile:
+    """A loaded graph file."""
+
+    name: str
+    where: str
+    summary: str
+    """Its docstring."""
+    config_type: type[Any]
+    """The dataclass that ``build`` takes; command-line flags come from it."""
+    _build: Callable[[Any], Any]
+
+    def build(self, config: Any) -> Graph:
+        """The graph for these settings.
+
+        Raises:
+            GraphError: the graph is put together wrongly, is empty, or is no graph.
+        """
+        graph = self._build(config)
+        if not isinstance(graph, Graph):
+            raise GraphError(
+                f"{self.where}: build() returned {type(graph).__name__}, not a Graph; "
+                "end it with `return graph`"
+            )
+        graph.order()
+        return graph
+
+
+def load_graph_file(target: str) -> GraphFile:
+    """Load ``graphs/grpo.py``, a file anywhere else, or a dotted module name.
+
+    Raises:
+        GraphError: there is no such file or module, or it has no usable ``build``.
+    """
+    module = _import(target)
+    where = str(module.__file__)
+    build = getattr(module, "build", None)
+    if not callable(build):
+        raise GraphError(
+            f"{where}: there is no build(); a graph file needs `def build(config: Config) -> Graph`"
+        )
+    hints = {name: hint for name, hint in hints_of(build).items() if name != "return"}
+    config_type = next(iter(hints.values()), None)
+    if len(hints) != 1 or not dataclasses.is_dataclass(config_type):
+        raise GraphError(
+            f"{where}:{build.__code__.co_firstlineno}: build() must take one parameter that is "
+            "annotated with a dataclass: `def build(config: Config) -> Graph`"
+        )
+    name = module.__name__.rpartition(".")[2]
+    return GraphFile(name, where, (module.__doc__ or "").strip(), config_type, build)
+
+
+def _import(target: str) -> ModuleType:
+    path = Path(target).expanduser()
+    if path.suffix != ".py":
+        return _import_module(target)
+    if not path.is_file():
+        known = importlib.util.find_spec(f"{_PACKAGED}.{path.stem}")
+        hint = f"; the one that comes with rlgraph is {_PACKAGED}.{path.stem}" if known else ""
+        raise GraphError(f"{target}: no such file{hint}")
+    packaged = importlib.util.find_spec(f"{_PACKAGED}.{path.stem}")
+    if packaged and packaged.origin and Path(packaged.origin).samefile(path):
+        return importlib.import_module(packaged.name)
+    return _import_file(path.resolve())
+
+
+def _import_module(target: str) -> ModuleType:
+    try:
+        found = importlib.util.find_spec(target)
+    except (ImportError, ValueError):
+        found = None
+    if found is None:
+        raise GraphError(f"{target}: neither a .py file nor a module that can be imported")
+    return importlib.import_module(target)
+
+
+def _import_file(path: Path) -> ModuleType:
+    """Import under a name of its own, so that no installed module is shadowed."""
+    name = f"graph_file_{path.stem}"
+    if str(path.parent) not in sys.path:
+        # What lies beside the file can be imported by it.
+        sys.path.append(str(path.parent))
+    spec = importlib.util.spec_from_file_location(name, path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    spec.loader.exec_module(module)
+    return module

@@ -1,0 +1,82 @@
+"""How many bytes a resident is expected to hold on each of its devices."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import torch
+
+from rlgraph.models import Resident
+from rlgraph.placement import Devices
+from rlgraph.settings import PolicyConfig
+
+
+@dataclass(frozen=True)
+class Memory:
+    """Bytes per device, in each state."""
+
+    awake: int
+    asleep: int = 0
+
+
+def estimate(residents: Mapping[str, Resident], devices: Devices) -> dict[str, Memory]:
+    """The memory table of all residents that need a device.
+
+    Weights, gradients and optimizer states; activations come on top and are
+    bounded by ``--policy.max-tokens-per-micro-batch``.
+    """
+    table = {}
+    for name, resident in residents.items():
+        if resident.kind == "trainer":
+            table[name] = Memory(_trainer_bytes(resident.settings, devices))
+        elif resident.kind == "scorer":
+            policy = resident.settings
+            weights = parameters(policy.path) * _width(policy.trainer.dtype, devices)
+            shards = policy.trainer.ranks if policy.trainer.zero_stage == 3 else 1
+            table[name] = Memory(weights // shards)
+        elif resident.kind == "sampler":
+            table[name] = Memory(_sampler_bytes(resident.settings, devices))
+    return table
+
+
+def parameters(path: str) -> int:
+    """The number of parameters of a causal LM, read from its configuration alone."""
+    from transformers import AutoConfig, AutoModelForCausalLM
+
+    from rlgraph.builtin import resolve
+
+    with torch.device("meta"):
+        model = AutoModelForCausalLM.from_config(AutoConfig.from_pretrained(resolve(path)))
+    return sum(parameter.numel() for parameter in model.parameters())
+
+
+def _trainer_bytes(policy: PolicyConfig, devices: Devices) -> int:
+    """ZeRO's accounting (Rajbhandari et al., 2020, section 3.1)."""
+    count, trainer = parameters(policy.path), policy.trainer
+    width = _width(trainer.dtype, devices)
+    weights, gradients = count * width, count * width
+    # AdamW's two moments, and a float32 master copy of weights in a shorter type.
+    optimizer = count * (8 if width == 4 else 12)
+    if trainer.offload_optimizer and devices.kind == "gpu":
+        optimizer = 0
+    stage, ranks = trainer.zero_stage, trainer.ranks
+    return (
+        weights // (ranks if stage >= 3 else 1)
+        + gradients // (ranks if stage >= 2 else 1)
+        + optimizer // (ranks if stage >= 1 else 1)
+    )
+
+
+def _sampler_bytes(policy: PolicyConfig, devices: Devices) -> int:
+    sampler = policy.sampler
+    if devices.kind == "gpu" and devices.memory is not None:
+        # vLLM fills its share with KV cache, whatever the weights take.
+        return int(devices.memory * sampler.gpu_memory_fraction)
+    weights = parameters(policy.path) * _width(sampler.dtype, devices)
+    return weights // sampler.tensor_parallel + (sampler.kv_cache_mib << 20)
+
+
+def _width(dtype: str, devices: Devices) -> int:
+    """Bytes per parameter."""
+    if dtype == "auto":
+        return 4 if devices.kind == "cpu" else 2
+    return torch.finfo(getattr(torch, dtype)).bits // 8
