@@ -6,6 +6,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from rlgraph import Split, node
+from rlgraph.metrics import log
 from rlgraph.nodes.groups import group_statistics, log_groups, spread_over_actions
 from rlgraph.records import Rewards
 
@@ -41,12 +42,10 @@ def group_advantage(
     tensor([-0.7071,  0.0000,  0.7071,  0.0000])
     """
     statistics = group_statistics(rewards, group)
-    log_groups(statistics, rewards, group)
+    log_groups(statistics, rewards)
     centred = rewards.scores.double() - statistics.mean
     advantage = centred / (statistics.std + eps) if scale == "std" else centred
-    return spread_over_actions(
-        advantage.where(rewards.valid & statistics.varied, 0.0), action_mask
-    )
+    return spread_over_actions(advantage.where(rewards.valid & statistics.varied, 0.0), action_mask)
 
 
 @node(split=Split.GROUPS)
@@ -69,10 +68,44 @@ def leave_one_out_advantage(
     tensor([-3.,  0.,  3.])
     """
     statistics = group_statistics(rewards, group)
-    log_groups(statistics, rewards, group)
+    log_groups(statistics, rewards)
     # R - (nM - R)/(n - 1) = (R - M) n/(n - 1), which does not lose digits to a large mean.
     factor = statistics.count / (statistics.count - 1).clamp(min=1)
     advantage = (rewards.scores.double() - statistics.mean) * factor
-    return spread_over_actions(
-        advantage.where(rewards.valid & statistics.varied, 0.0), action_mask
-    )
+    return spread_over_actions(advantage.where(rewards.valid & statistics.varied, 0.0), action_mask)
+
+
+@node
+def subtract_greedy(
+    rewards: Rewards,
+    group: Int[Tensor, " batch"],
+    greedy_rewards: Rewards,
+    greedy_group: Int[Tensor, " batch"],
+) -> Rewards:
+    """Scores minus the score of the greedy response to the same prompt.
+
+    A row is invalid if its own score or its prompt's greedy score is. Several
+    greedy rows of one prompt count by their mean.
+
+    Args:
+        rewards: of the sampled rows.
+        group: which prompt each sampled row answers.
+        greedy_rewards: of the greedy rows, as many as there are sampled ones.
+        greedy_group: which prompt each greedy row answers.
+
+    Source: ReMax (Li et al., 2023, arXiv:2310.10505).
+
+    >>> from torch import tensor
+    >>> sampled, greedy = Rewards.of([1.0, 5.0]), Rewards.of([4.0, 1.0])
+    >>> subtract_greedy(sampled, tensor([3, 8]), greedy, tensor([8, 3])).scores
+    tensor([0., 1.])
+    """
+    same = (group[:, None] == greedy_group) & greedy_rewards.valid
+    count = same.sum(-1)
+    total = greedy_rewards.scores.double().where(same, 0.0).sum(-1)
+    baseline = total / count.clamp(min=1)
+    valid = rewards.valid & (count > 0)
+    log("reward/greedy", greedy_rewards.scores, greedy_rewards.valid)
+    log("reward/without_greedy", rewards.valid & ~valid, kind="sum")
+    scores = (rewards.scores - baseline).float().where(valid, 0.0)
+    return rewards.replace(scores=scores, valid=valid)

@@ -48,16 +48,11 @@ def group_statistics(rewards: Rewards, group: Int[Tensor, " batch"]) -> GroupSta
     return GroupStatistics(count[row], mean[row], variance.sqrt()[row], (high > low)[row])
 
 
-def log_groups(statistics: GroupStatistics, rewards: Rewards, group: Tensor) -> None:
-    """Log how many groups there are, how many teach nothing, and their mean spread."""
-    first = torch.zeros_like(rewards.valid)
-    ids, row = group.unique(return_inverse=True)
-    position = torch.arange(len(group)).flip(0)
-    first[torch.zeros(len(ids), dtype=torch.long).scatter(0, row.flip(0), position)] = len(ids) > 0
-    log("group/count", first, kind="sum")
-    log("group/flat", ~statistics.varied, first)
-    log("group/single", statistics.count == 1, first, kind="sum")
-    log("group/std", statistics.std, first)
+def log_groups(statistics: GroupStatistics, rewards: Rewards) -> None:
+    """Log, over rows: the spread within groups, and how many groups teach nothing."""
+    log("group/std", statistics.std)
+    log("group/flat", ~statistics.varied)
+    log("group/single", statistics.count == 1)
     log("group/invalid_rows", ~rewards.valid, kind="sum")
 
 

@@ -76,8 +76,6 @@ def token_kl(
         clamp_output: see :func:`estimate_kl`.
     """
     log_ratio = (logprobs - reference_logprobs).where(action_mask, 0.0)
-    kl = estimate_kl(
-        log_ratio, estimator, clamp_input=clamp_input, clamp_output=clamp_output
-    )
+    kl = estimate_kl(log_ratio, estimator, clamp_input=clamp_input, clamp_output=clamp_output)
     log("kl/reference", kl, action_mask)
     return kl

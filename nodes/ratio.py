@@ -44,9 +44,7 @@ def log_policy(
     log("policy/entropy_estimate", -logprobs, action_mask)
 
 
-def log_clipping(
-    ratio: Tensor, advantages: Tensor, low: float, high: float, mask: Tensor
-) -> None:
+def log_clipping(ratio: Tensor, advantages: Tensor, low: float, high: float, mask: Tensor) -> None:
     """Log the shares of terms that a clip range ``[1 - low, 1 + high]`` cuts off."""
     log("policy/clip_low", (ratio < 1 - low) & (advantages < 0), mask)
     log("policy/clip_high", (ratio > 1 + high) & (advantages > 0), mask)

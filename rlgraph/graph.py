@@ -1,23 +1,20 @@
 """The graph that a graph file builds: nodes, typed edges, and the checks on both."""
 
-import inspect
 from collections.abc import Mapping
 from contextvars import ContextVar, Token
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import networkx as nx
 
 from rlgraph.errors import GraphError
 from rlgraph.models import Handle, Resident
-from rlgraph.ports import LossPorts, Port
-from rlgraph.types import Array, EdgeType, Record, Role, describe
+from rlgraph.types import EdgeType, Record
+from rlgraph.wiring import call_site, check_edge, check_loss, check_role, play
 
 if TYPE_CHECKING:
     from rlgraph.node import NodeFunction
 
-_CORE = Path(__file__).parent
 _current: ContextVar["Graph | None"] = ContextVar("current_graph", default=None)
 
 
@@ -69,7 +66,7 @@ class Node:
         """What it runs on; None for a pure function."""
         if self.handle is None or self.function.role is None:
             return None
-        return _play(self.handle, self.function.role)
+        return play(self.handle, self.function.role)
 
 
 @dataclass(eq=False)
@@ -157,7 +154,7 @@ class Graph:
         site = call_site()
         if port not in ports:
             raise GraphError(f"{site}: {node} has no port '{port}'; it has {', '.join(ports)}")
-        _check_edge(self, old.function.__name__, ports[port], value, site)
+        check_edge(self, old.function.__name__, ports[port], value, site)
         constants = {name: given for name, given in old.constants.items() if name != port}
         new = replace(old, inputs={**old.inputs, port: value}, constants=constants)
         self.nodes[node] = new
@@ -169,7 +166,9 @@ class Graph:
         self.order()
 
 
-def record(function: "NodeFunction", args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Value | None:
+def record(
+    function: "NodeFunction", args: tuple[Any, ...], kwargs: Mapping[str, Any]
+) -> Value | None:
     """Add a call to the current graph; the value that stands for its result.
 
     Raises:
@@ -182,120 +181,30 @@ def record(function: "NodeFunction", args: tuple[Any, ...], kwargs: Mapping[str,
     try:
         arguments = function.bind(args, kwargs)
     except TypeError as error:
-        raise GraphError(f"{site}: {name}: {error}; its ports are {', '.join(function.ports)}") from None
-    ports = function.ports_for(arguments)
+        raise GraphError(
+            f"{site}: {name}: {error}; its ports are {', '.join(function.ports)}"
+        ) from None
+    typed = function.ports_for(arguments)
     inputs: dict[str, Value] = {}
     constants: dict[str, Any] = {}
     handle: Handle | None = None
     for argument, given in arguments.items():
-        if argument not in ports:
-            raise GraphError(f"{site}: {name} has no port '{argument}'; it has {', '.join(ports)}")
-        port = ports[argument]
+        if argument not in typed:
+            raise GraphError(f"{site}: {name} has no port '{argument}'; it has {', '.join(typed)}")
+        port = typed[argument]
         if port.is_role:
-            handle = _check_role(name, port, given, site)
+            handle = check_role(name, port, given, site)
         elif isinstance(given, Value):
-            _check_edge(graph, name, port, given, site)
+            check_edge(graph, name, port, given, site)
             inputs[argument] = given
         else:
             if fault := port.fault(given, {}):
                 raise GraphError(f"{site}: {name}: '{argument}' takes {port}, {fault}")
             constants[argument] = given
     if function.forwards is not None:
-        _check_loss(name, arguments[function.forwards], handle, inputs, constants, site)
+        check_loss(name, arguments[function.forwards], handle, inputs, constants, site)
     count = sum(other.function.__name__ == name for other in graph.nodes.values())
     unique = name if not count else f"{name}_{count + 1}"
     node = Node(graph, unique, function, handle, inputs, constants, site)
     graph.nodes[unique] = node
     return None if function.result is None else Value(node, function.result)
-
-
-def _check_role(name: str, port: Port, given: Any, site: str) -> Handle:
-    if not isinstance(given, Handle):
-        raise GraphError(f"{site}: {name}: '{port.name}' takes a {port}, got {type(given).__name__}")
-    if _role_of(given, port) is None:
-        plays = ", ".join(sorted(role.__name__ for role in given.roles))
-        raise GraphError(
-            f"{site}: {name}: '{port.name}' takes a {port}, but '{given.name}' is a "
-            f"{type(given).__name__}, which can be: {plays}"
-        )
-    return given
-
-
-def _role_of(handle: Handle, port: Port) -> type | None:
-    """The role of ``handle`` that ``port`` asks for, if it plays one."""
-    wanted = {kind.role for kind in port.types if isinstance(kind, Role)}
-    return next((role for role in handle.roles if role in wanted), None)
-
-
-def _play(handle: Handle, port: Port) -> Resident:
-    role = _role_of(handle, port)
-    assert role is not None, "checked when the node was recorded"
-    return handle.roles[role]
-
-
-def _check_edge(graph: Graph, name: str, port: Port, value: Value, site: str) -> None:
-    if value.node.graph is not graph:
-        raise GraphError(
-            f"{site}: {name}: '{port.name}' is given {value} of graph {value.node.graph.name}; "
-            f"values cannot cross into graph {graph.name}"
-        )
-    if not port.is_data:
-        raise GraphError(
-            f"{site}: {name}: '{port.name}' takes {port}, a constant, but {value} is a graph value"
-        )
-    takes = (kind.takes(value.type) for kind in port.types if isinstance(kind, Array | Record))
-    if not any(takes):
-        raise GraphError(
-            f"{site}: {name}: '{port.name}' takes {describe(port.types)}, but {value} is {value.type}"
-            + _hint(port, value)
-        )
-
-
-def _hint(port: Port, value: Value) -> str:
-    """Fields of the value that would fit, if there are any."""
-    if not isinstance(value.type, Record):
-        return ""
-    kinds = [kind for kind in port.types if isinstance(kind, Array)]
-    fits = [
-        f"{value}.{name}"
-        for name, field_type in value.type.fields().items()
-        if any(kind.takes(field_type) for kind in kinds)
-    ]
-    return f"; of its fields these fit: {', '.join(fits)}" if fits else ""
-
-
-def _check_loss(
-    name: str,
-    loss: Any,
-    handle: Handle | None,
-    inputs: Mapping[str, Value],
-    constants: Mapping[str, Any],
-    site: str,
-) -> None:
-    """Will every parameter of the loss be filled: by the model, the rows, or the call?"""
-    ports = LossPorts.of(loss)
-    offered = handle.outputs if handle else ()
-    if missing := [output for output in ports.outputs if output not in offered]:
-        raise GraphError(
-            f"{site}: {name}: {loss.__name__} wants {', '.join(missing)}, but "
-            f"'{handle.name if handle else '?'}' gives {', '.join(offered) or 'nothing'}"
-        )
-    given = {*inputs, *constants}
-    if unfilled := [p for p, port in ports.inputs.items() if port.required and p not in given]:
-        example = ", ".join(f"{p}=..." for p in unfilled)
-        raise GraphError(f"{site}: {name}: {loss.__name__} also needs {example}")
-
-
-def call_site() -> str:
-    """``file:line`` of the innermost caller outside the core: the graph file's line."""
-    frame = inspect.currentframe()
-    while frame is not None:
-        path = Path(frame.f_code.co_filename)
-        inside = path.is_relative_to(_CORE) and path.relative_to(_CORE).parts[0] not in (
-            "nodes",
-            "graphs",
-        )
-        if not inside and path.suffix == ".py":
-            return f"{path}:{frame.f_lineno}"
-        frame = frame.f_back
-    return "?"

@@ -46,9 +46,7 @@ Metrics = dict[str, Metric]
 _collecting: ContextVar[Metrics | None] = ContextVar("collecting", default=None)
 
 
-def log(
-    name: str, values: Tensor | float, mask: Tensor | None = None, kind: Kind = "mean"
-) -> None:
+def log(name: str, values: Tensor | float, mask: Tensor | None = None, kind: Kind = "mean") -> None:
     """Record the ``kind`` of ``values`` (those under ``mask``, if given) as ``name``.
 
     Names are ``area/what``: ``reward/mean``, ``policy/clip_fraction``.

@@ -23,11 +23,18 @@ class Devices:
     """Bytes per device that residents may fill; None for no limit."""
 
     @classmethod
-    def here(cls) -> "Devices":
-        """The GPUs of this machine; without any, one CPU slot per core."""
-        if count := torch.cuda.device_count():
-            return cls("gpu", count, torch.cuda.get_device_properties(0).total_memory)
-        return cls("cpu", os.cpu_count() or 1, None)
+    def here(cls, count: int | None = None) -> "Devices":
+        """``count`` GPUs of this machine, or all; without any, CPU slots, one per core.
+
+        Raises:
+            PlacementError: there are fewer GPUs.
+        """
+        if not torch.cuda.is_available():
+            return cls("cpu", count or os.cpu_count() or 1, None)
+        found = torch.cuda.device_count()
+        if count is not None and count > found:
+            raise PlacementError(f"--devices {count}: this machine has {found} GPUs")
+        return cls("gpu", count or found, torch.cuda.get_device_properties(0).total_memory)
 
 
 @dataclass(frozen=True)

@@ -6,22 +6,28 @@ The names of a type's dimensions say all that is needed: ``batch`` counts rows,
 
 from collections.abc import Mapping, Sequence
 from itertools import chain
-from typing import Any, TypeVar
+from typing import Any
 
+import numpy as np
 import torch
-from tensordict import TensorClass
-from torch import Tensor
 from torch.nn.functional import pad
 
 from rlgraph.types import Array, EdgeType, Record
 
-Rows = Tensor | TensorClass
-T = TypeVar("T", Tensor, TensorClass)
+Rows = Any
+"""A tensor or a record. Checkers cannot tell which from the type that stands beside it."""
 
 
 def is_batched(kind: EdgeType) -> bool:
     """Has a value of this type rows?"""
     return isinstance(kind, Record) or "batch" in kind.dims
+
+
+def labels(value: Rows) -> tuple[np.ndarray | None, np.ndarray | None]:
+    """Real tokens per row, and each row's group, where a record tells."""
+    mask, group = getattr(value, "attention_mask", None), getattr(value, "group", None)
+    lengths = None if mask is None else mask.sum(-1).numpy()
+    return lengths, None if group is None else group.numpy()
 
 
 def width(value: Rows, kind: EdgeType) -> int | None:
@@ -40,7 +46,7 @@ def needed_width(value: Rows, kind: EdgeType) -> int | None:
     return int(mask.sum(-1).max()) if mask.numel() else 0
 
 
-def resize(value: T, kind: EdgeType, size: int) -> T:
+def resize(value: Rows, kind: EdgeType, size: int) -> Rows:
     """``value`` with ``seq`` cut or zero-padded to ``size``."""
     if isinstance(kind, Array):
         if "seq" not in kind.dims:
@@ -59,7 +65,7 @@ def resize(value: T, kind: EdgeType, size: int) -> T:
     return value.replace(**changed) if changed else value
 
 
-def join(pieces: Sequence[T], kind: EdgeType) -> T:
+def join(pieces: Sequence[Rows], kind: EdgeType) -> Rows:
     """The rows of all pieces, in order, padded to the widest.
 
     Raises:

@@ -31,9 +31,7 @@ class Array:
 
     def takes(self, other: "EdgeType") -> bool:
         """Can a value of type ``other`` be wired here? Dimension names must agree."""
-        return (
-            isinstance(other, Array) and other.dtypes <= self.dtypes and other.dims == self.dims
-        )
+        return isinstance(other, Array) and other.dtypes <= self.dtypes and other.dims == self.dims
 
     def fault(self, value: Any, sizes: dict[str, int]) -> str | None:
         """What is wrong with ``value``, if anything; ``sizes`` binds names to sizes."""
@@ -72,7 +70,7 @@ class Record:
 
     def fields(self) -> Mapping[str, Array]:
         """The types of the fields that can be wired singly: the arrays among them."""
-        return _fields_of(self.record)
+        return _fields_of(self.record)  # type: ignore[arg-type]
 
 
 @functools.cache

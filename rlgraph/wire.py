@@ -68,7 +68,8 @@ class PackedRecord:
             for name, entries in self.lists.items()
         }
         count = self.rows if rows is None else len(rows)
-        return self.record(**arrays, **lists, batch_size=[count])
+        fields: dict[str, Any] = {**arrays, **lists, "batch_size": [count]}
+        return self.record(**fields)
 
 
 Packed = PackedTensor | PackedRecord

@@ -26,7 +26,7 @@ class Executor(Protocol):
         ...
 
     def fetch(self, node: str, rows: int | None = None) -> Rows:
-        """What a node gave in the latest run: all of it, or its first rows."""
+        """What a node gave in the latest run: all of it, or ``rows`` of it, evenly spread."""
         ...
 
     def call(self, resident: str, method: str, *args: Any) -> Any:

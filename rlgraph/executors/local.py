@@ -4,13 +4,16 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
+import torch
+
 from rlgraph.engines.build import build_engine
+from rlgraph.errors import PlacementError
 from rlgraph.executors import StepReport
+from rlgraph.executors.shards import spread
 from rlgraph.graph import Node
 from rlgraph.metrics import collect, merge_into
 from rlgraph.models import Resident
 from rlgraph.placement import workers_of
-from rlgraph.errors import PlacementError
 from rlgraph.plan import Plan, Run, Sleep, SyncWeights, Wake
 from rlgraph.rows import Rows
 from rlgraph.settings import RunContext
@@ -80,9 +83,9 @@ class LocalExecutor:
         merge_into(report.metrics, metrics)
 
     def fetch(self, node: str, rows: int | None = None) -> Rows:
-        """What a node gave in the latest run: all of it, or its first rows."""
+        """What a node gave in the latest run: all of it, or ``rows`` of it, evenly spread."""
         value = self.values[node]
-        return value if rows is None else value[:rows]
+        return value if rows is None else value[torch.from_numpy(spread(len(value), rows))]
 
     def call(self, resident: str, method: str, *args: Any) -> Any:
         """Call a method of a resident's engine."""

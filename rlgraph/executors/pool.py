@@ -45,7 +45,9 @@ def start_pools(
         EngineError: a process died, or loading took longer than the timeout.
         RlgraphError: an engine refused its settings.
     """
-    groups = {name: _reserve(placement, name) for name in placement.sets if placement.sets[name].devices}
+    groups = {
+        name: _reserve(placement, name) for name in placement.sets if placement.sets[name].devices
+    }
     pools: dict[str, Pool] = {}
     for name, resident in sorted(residents.items()):
         if name in placement.homes:
@@ -121,7 +123,10 @@ def _device_pool(resident: Resident, placement: Placement, group: PlacementGroup
             # With tensor parallelism vLLM starts a worker per bundle; it holds the GPUs.
             options["num_gpus"] = share if width == 1 else 0
             bundles = ",".join(str(number * width + i) for i in range(width))
-            environment |= {"VLLM_RAY_BUNDLE_INDICES": bundles, "VLLM_RAY_PER_WORKER_GPUS": str(share)}
+            environment |= {
+                "VLLM_RAY_BUNDLE_INDICES": bundles,
+                "VLLM_RAY_PER_WORKER_GPUS": str(share),
+            }
         workers.append(_actor(options, environment))
     return Pool(resident.name, [resident], workers, ranked=resident.kind != "sampler")
 
@@ -141,9 +146,7 @@ def _rendezvous(pool: Pool) -> Iterable[dict[str, str]]:
         return [{} for _ in pool.workers]
     host, port = answer(pool.workers[0].address.remote(), f"starting {pool.name}", START_TIMEOUT)
     meet = {"MASTER_ADDR": host, "MASTER_PORT": str(port), "WORLD_SIZE": str(len(pool.workers))}
-    return [
-        {**meet, "RANK": str(rank), "LOCAL_RANK": "0"} for rank in range(len(pool.workers))
-    ]
+    return [{**meet, "RANK": str(rank), "LOCAL_RANK": "0"} for rank in range(len(pool.workers))]
 
 
 def stop_pools(pools: Iterable[Pool], patience: float = 10.0) -> None:

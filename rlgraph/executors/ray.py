@@ -11,10 +11,9 @@ import numpy as np
 import ray
 from ray.exceptions import RayActorError, RayTaskError
 
-from rlgraph import rows as rows_module
-from rlgraph import wire
 from rlgraph.errors import EngineError, PlacementError
 from rlgraph.executors import StepReport
+from rlgraph.executors.distributed import Distributed, argument, combine, count_rows, fetch, put
 from rlgraph.executors.pool import (
     HOST,
     START_TIMEOUT,
@@ -24,8 +23,9 @@ from rlgraph.executors.pool import (
     start_pools,
     stop_pools,
 )
-from rlgraph.executors.shards import Distributed, Piece, argument, shares
-from rlgraph.executors.worker import Receipt, Task
+from rlgraph.executors.shards import shares, spread
+from rlgraph.executors.transit import Receipt
+from rlgraph.executors.worker import Task
 from rlgraph.graph import Graph, Node
 from rlgraph.metrics import merge_into
 from rlgraph.models import Resident
@@ -50,7 +50,8 @@ class _Started:
     answers: dict[int, Any]
     began: float
     shards: list[np.ndarray]
-    results: list[Any]
+    results: dict[int, Any]
+    """Reference of what a worker gave; only of those that keep it."""
 
 
 class RayExecutor:
@@ -95,23 +96,18 @@ class RayExecutor:
         return report
 
     def fetch(self, node: str, rows: int | None = None) -> Rows:
-        """What a node gave in the latest run: all of it, or its first rows."""
+        """What a node gave in the latest run: all of it, or ``rows`` of it, evenly spread."""
         value = self.values[node]
-        wanted = np.arange(value.rows if rows is None else min(rows, value.rows or 0))
-        gather = argument(value, None, value.kind, wanted)
-        packed = ray.get([piece.ref for piece in gather.slices], timeout=RUN_TIMEOUT)
-        parts = [
-            piece.unpack(slice_.rows) for piece, slice_ in zip(packed, gather.slices, strict=True)
-        ]
-        joined = rows_module.join(parts, value.kind)
-        return joined if gather.order is None else joined[gather.order]
+        wanted = None if rows is None else spread(value.rows or 0, rows)
+        return fetch(value, wanted, RUN_TIMEOUT)
 
     def call(self, resident: str, method: str, *args: Any) -> Any:
         """Call a method of a resident's engine on all its workers; the first one's answer."""
         refs = [
             worker.call.remote(resident, method, *args) for worker in self.homes[resident].workers
         ]
-        return [answer(ref, f"{method} of {resident}", RUN_TIMEOUT) for ref in refs][0]
+        answers = [answer(ref, f"{method} of {resident}", RUN_TIMEOUT) for ref in refs]
+        return answers[0]
 
     def inject(self, values: Mapping[str, Rows]) -> None:
         """Give these values instead of running their nodes, in the next run only."""
@@ -148,7 +144,7 @@ class RayExecutor:
         self.known.add(key)
 
     def _start(self, plan: Plan, action: Action) -> _Started:
-        started = _Started(action, {}, {}, time.perf_counter(), [], [])
+        started = _Started(action, {}, {}, time.perf_counter(), [], {})
         match action:
             case Run(node=name):
                 self._start_run(plan.graph, plan.graph.nodes[name], started)
@@ -165,11 +161,12 @@ class RayExecutor:
 
     def _start_run(self, graph: Graph, node: Node, started: _Started) -> None:
         if node.name in self.injected:
-            self.values[node.name] = put(self.injected[node.name], node)
+            assert node.function.result is not None
+            self.values[node.name] = put(self.injected[node.name], node.function.result)
             return
         pool = self.homes[node.resident.name] if node.resident else self.pools[HOST]
         inputs = {port: self.values[value.node.name] for port, value in node.inputs.items()}
-        count = _count_rows(node, inputs)
+        count = count_rows(node, inputs)
         split = node.function.split
         if count is None or (split is Split.NEVER and pool.ranked):
             # Ranks of one trainer act together: each sees everything.
@@ -195,8 +192,9 @@ class RayExecutor:
             keep = node.function.result is not None and (split is not Split.NEVER or number == 0)
             call = pool.workers[number].run.options(num_returns=2)
             result, receipt = call.remote(_key(graph), node.name, arguments, keep)
-            started.results.append(result)
             started.waiting[receipt] = number
+            if keep:
+                started.results[number] = result
 
     def _await_one(self, started: dict[int, _Started]) -> None:
         """Wait until some event gets an answer; collect it."""
@@ -227,9 +225,16 @@ class RayExecutor:
             for receipt in receipts:
                 merge_into(report.metrics, receipt.metrics)
             node = plan.graph.nodes[started.action.node]
-            if node.function.result is not None:
+            if (kind := node.function.result) is not None:
                 inputs = [self.values[value.node.name] for value in node.inputs.values()]
-                self.values[node.name] = _result(node, started, receipts, inputs)
+                given = sorted(started.results)
+                self.values[node.name] = combine(
+                    kind,
+                    [started.results[number] for number in given],
+                    [started.answers[number] for number in given],
+                    [started.shards[number] for number in given],
+                    inputs,
+                )
         report.seconds[_label(started.action)] = took
 
 
@@ -261,73 +266,6 @@ def connect(placement: Placement) -> bool:
             "unset RAY_ADDRESS to use a Ray of this run's own"
         ) from None
     return address is None
-
-
-def put(value: Rows, node: Node) -> Distributed:
-    """A value of this process, as if ``node`` had given it."""
-    kind = node.function.result
-    assert kind is not None
-    rows = len(value) if rows_module.is_batched(kind) else None
-    mask, group = (getattr(value, name, None) for name in ("attention_mask", "group"))
-    return Distributed(
-        kind,
-        [Piece(ray.put(wire.pack(value)), None if rows is None else np.arange(rows))],
-        rows,
-        None if mask is None else mask.sum(-1).numpy(),
-        None if group is None else group.numpy(),
-    )
-
-
-def _count_rows(node: Node, inputs: Mapping[str, Distributed]) -> int | None:
-    """How many rows go in; None if no input has any.
-
-    Raises:
-        EngineError: the inputs disagree.
-    """
-    counts = {port: value.rows for port, value in inputs.items() if value.rows is not None}
-    if len(set(counts.values())) > 1:
-        listing = ", ".join(f"{port} has {count}" for port, count in counts.items())
-        raise EngineError(f"{node.where}: {node.name}: its inputs differ in rows: {listing}")
-    return next(iter(counts.values()), None)
-
-
-def _result(
-    node: Node, started: _Started, receipts: list[Receipt], inputs: list[Distributed]
-) -> Distributed:
-    kind = node.function.result
-    assert kind is not None
-    given = [(r, ref) for r, ref in zip(receipts, started.results, strict=True) if r.rows is not None]
-    if not given:
-        return Distributed(kind, [Piece(started.results[0], None)], None)
-    counts = [receipt.rows or 0 for receipt, _ in given]
-    kept = [len(shard) for shard in started.shards[: len(given)]] == counts
-    if kept and inputs:
-        positions = started.shards[: len(given)]
-    else:
-        ends = np.cumsum([0, *counts])
-        positions = [np.arange(a, b) for a, b in zip(ends[:-1], ends[1:], strict=True)]
-    pieces = [Piece(ref, where) for (_, ref), where in zip(given, positions, strict=True)]
-    total = sum(counts)
-    same = [value for value in inputs if value.rows == total] if kept else []
-    return Distributed(
-        kind,
-        pieces,
-        total,
-        _spread([r.lengths for r, _ in given], positions, total)
-        if given[0][0].lengths is not None
-        else next((v.lengths for v in same if v.lengths is not None), None),
-        _spread([r.groups for r, _ in given], positions, total)
-        if given[0][0].groups is not None
-        else next((v.groups for v in same if v.groups is not None), None),
-    )
-
-
-def _spread(parts: list[Any], positions: list[np.ndarray], total: int) -> np.ndarray:
-    """Per-shard arrays in batch order."""
-    spread = np.empty(total, dtype=parts[0].dtype)
-    for part, where in zip(parts, positions, strict=True):
-        spread[where] = part
-    return spread
 
 
 def _label(action: Action) -> str:

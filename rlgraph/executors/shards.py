@@ -1,56 +1,11 @@
-"""Which rows go to which worker, and how they find back into order."""
-
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+"""Which rows go to which worker."""
 
 import numpy as np
 
 from rlgraph.node import Split
-from rlgraph.types import EdgeType
 
 Positions = np.ndarray
 """Row numbers within the whole batch, ``int64``."""
-
-
-@dataclass(frozen=True)
-class Piece:
-    """Some rows of a value, lying in the object store."""
-
-    ref: Any
-    positions: Positions | None
-    """None for a value without rows."""
-
-
-@dataclass(frozen=True)
-class Distributed:
-    """A node's result as the controller knows it: where the rows are, not what they hold."""
-
-    kind: EdgeType
-    pieces: Sequence[Piece]
-    rows: int | None
-    lengths: np.ndarray | None = None
-    """Real tokens per row, if some record told."""
-    groups: np.ndarray | None = None
-
-
-@dataclass(frozen=True)
-class Slice:
-    """Rows of one piece, by their number within it; None for all."""
-
-    ref: Any
-    rows: np.ndarray | None
-
-
-@dataclass(frozen=True)
-class Argument:
-    """What a worker must gather for one port."""
-
-    kind: EdgeType
-    field: str | None
-    slices: Sequence[Slice]
-    order: np.ndarray | None
-    """Brings the gathered rows into batch order; None if they are."""
 
 
 def shares(
@@ -90,20 +45,6 @@ def shares(
     return [np.sort(dealt[worker == number]) for number in range(workers)]
 
 
-def argument(value: Distributed, field: str | None, kind: EdgeType, wanted: Positions) -> Argument:
-    """How to gather the rows at ``wanted`` from the pieces that hold them."""
-    if value.rows is None:
-        return Argument(kind, field, [Slice(value.pieces[0].ref, None)], None)
-    slices, found = [], []
-    for piece in value.pieces:
-        assert piece.positions is not None
-        mine = np.flatnonzero(np.isin(piece.positions, wanted, assume_unique=True))
-        if len(mine) or len(value.pieces) == 1:
-            slices.append(Slice(piece.ref, None if len(mine) == len(piece.positions) else mine))
-            found.append(piece.positions[mine])
-    if not slices:
-        # No rows wanted: an empty slice still carries type and fields.
-        slices, found = [Slice(value.pieces[0].ref, np.arange(0))], [np.arange(0)]
-    gathered = np.concatenate(found)
-    in_order = bool(np.all(gathered[1:] >= gathered[:-1]))
-    return Argument(kind, field, slices, None if in_order else np.argsort(gathered))
+def spread(rows: int, wanted: int) -> Positions:
+    """``wanted`` of ``rows`` row numbers, the first and the last among them."""
+    return np.unique(np.linspace(0, rows - 1, min(rows, wanted)).astype(np.int64))

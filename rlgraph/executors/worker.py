@@ -7,17 +7,19 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import ray
 import torch
 
 from rlgraph import rows, wire
 from rlgraph.engines.build import build_engine
-from rlgraph.executors.shards import Argument
-from rlgraph.metrics import Metrics, collect
+from rlgraph.executors.transit import Argument, Receipt, gather
+from rlgraph.metrics import collect
 from rlgraph.models import Resident
 from rlgraph.node import NodeFunction
 from rlgraph.settings import RunContext
+
+FETCH_TIMEOUT = 600.0
+"""Seconds that the rows of a call may take to arrive from other hosts."""
 
 
 @dataclass(frozen=True)
@@ -29,17 +31,6 @@ class Task:
     function: NodeFunction
     constants: Mapping[str, Any]
     resident: str | None
-
-
-@dataclass(frozen=True)
-class Receipt:
-    """What the controller learns of a result, which itself stays in the object store."""
-
-    rows: int | None
-    lengths: np.ndarray | None
-    groups: np.ndarray | None
-    metrics: Metrics
-    seconds: float
 
 
 class Worker:
@@ -77,7 +68,7 @@ class Worker:
     ) -> tuple[wire.Packed | None, Receipt]:
         """Run a node on the rows that ``arguments`` point to; ``keep`` its result or not."""
         task = self.tasks[graph, node]
-        given = gather(arguments)
+        given = gather(arguments, FETCH_TIMEOUT)
         began = time.perf_counter()
         call: dict[str, Any] = {**task.constants, **given}
         if task.resident is not None and task.function.role is not None:
@@ -93,10 +84,7 @@ class Worker:
             return None, Receipt(None, None, None, metrics, seconds)
         kind = task.function.result
         count = len(result) if kind is not None and rows.is_batched(kind) else None
-        mask, group = (getattr(result, name, None) for name in ("attention_mask", "group"))
-        lengths = None if mask is None else mask.sum(-1).numpy()
-        groups = None if group is None else group.numpy()
-        return wire.pack(result), Receipt(count, lengths, groups, metrics, seconds)
+        return wire.pack(result), Receipt(count, *rows.labels(result), metrics, seconds)
 
     def weights(self, resident: str) -> Any:
         """A trainer's parameters, packed; every rank takes part, the first one answers."""
@@ -115,20 +103,3 @@ class Worker:
         for engine in self.engines.values():
             if hasattr(engine, "close"):
                 engine.close()
-
-
-def gather(arguments: Mapping[str, Argument]) -> dict[str, Any]:
-    """Fetch, cut and join the rows of every argument, at one common width."""
-    refs = [piece.ref for argument in arguments.values() for piece in argument.slices]
-    fetched = iter(ray.get(refs))
-    values, kinds = {}, {}
-    for port, argument in arguments.items():
-        packed = [wire.field_of(next(fetched), argument.field) for _ in argument.slices]
-        parts = [
-            piece.unpack(slice_.rows)
-            for piece, slice_ in zip(packed, argument.slices, strict=True)
-        ]
-        value = rows.join(parts, argument.kind)
-        values[port] = value if argument.order is None else value[torch.from_numpy(argument.order)]
-        kinds[port] = argument.kind
-    return rows.align(values, kinds)

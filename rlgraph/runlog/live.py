@@ -125,8 +125,8 @@ class View:
         bar = ProgressBar(total=max(self.total_steps, 1), completed=self.last.step)
         running = f"{elapsed}, {left} left" if narrow else f"{elapsed} elapsed, {left} left"
         times = elapsed if self.ended is not None else running
-        steps_text = f"{self.last.step}/{self.total_steps}"
-        title = "" if narrow else f"{self.title}  step"
+        steps_text = f"{'' if narrow else 'step '}{self.last.step}/{self.total_steps}"
+        title = "" if narrow else self.title
         row.add_row(Text(title, "bold"), bar, Text(steps_text), Text(times))
         return row
 

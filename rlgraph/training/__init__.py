@@ -1,0 +1,1 @@
+"""The maths of an optimizer step, the same for every engine."""

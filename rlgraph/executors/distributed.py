@@ -1,0 +1,129 @@
+"""Values that lie in the object store, as the controller knows them: where, not what."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import ray
+
+from rlgraph import rows as cutting
+from rlgraph import wire
+from rlgraph.errors import EngineError
+from rlgraph.executors.shards import Positions
+from rlgraph.executors.transit import Argument, Receipt, Slice, gather
+from rlgraph.graph import Node
+from rlgraph.rows import Rows
+from rlgraph.types import EdgeType
+
+
+@dataclass(frozen=True)
+class Piece:
+    """Some rows of a value, lying in the object store."""
+
+    ref: Any
+    positions: Positions | None
+    """None for a value without rows."""
+
+
+@dataclass(frozen=True)
+class Distributed:
+    """A node's result as the controller knows it: where the rows are, not what they hold."""
+
+    kind: EdgeType
+    pieces: Sequence[Piece]
+    rows: int | None
+    lengths: np.ndarray | None = None
+    """Real tokens per row, if some record told."""
+    groups: np.ndarray | None = None
+
+
+def argument(value: Distributed, field: str | None, kind: EdgeType, wanted: Positions) -> Argument:
+    """How to gather the rows at ``wanted`` from the pieces that hold them."""
+    if value.rows is None:
+        return Argument(kind, field, [Slice(value.pieces[0].ref, None)], None)
+    slices, found = [], []
+    for piece in value.pieces:
+        assert piece.positions is not None
+        mine = np.flatnonzero(np.isin(piece.positions, wanted, assume_unique=True))
+        if len(mine) or len(value.pieces) == 1:
+            slices.append(Slice(piece.ref, None if len(mine) == len(piece.positions) else mine))
+            found.append(piece.positions[mine])
+    if not slices:
+        # No rows wanted: an empty slice still carries type and fields.
+        slices, found = [Slice(value.pieces[0].ref, np.arange(0))], [np.arange(0)]
+    gathered = np.concatenate(found)
+    in_order = bool(np.all(gathered[1:] >= gathered[:-1]))
+    return Argument(kind, field, slices, None if in_order else np.argsort(gathered))
+
+
+def put(value: Rows, kind: EdgeType) -> Distributed:
+    """A value of this process, moved into the object store."""
+    reference = ray.put(wire.pack(value))
+    if not cutting.is_batched(kind):
+        return Distributed(kind, [Piece(reference, None)], None)
+    lengths, groups = cutting.labels(value)
+    return Distributed(kind, [Piece(reference, np.arange(len(value)))], len(value), lengths, groups)
+
+
+def fetch(value: Distributed, wanted: Positions | None, timeout: float) -> Rows:
+    """The rows at ``wanted``, or all, in this process."""
+    positions = np.arange(value.rows or 0) if wanted is None else wanted
+    return gather({"value": argument(value, None, value.kind, positions)}, timeout)["value"]
+
+
+def count_rows(node: Node, inputs: Mapping[str, Distributed]) -> int | None:
+    """How many rows go into a node; None if no input has any.
+
+    Raises:
+        EngineError: the inputs disagree.
+    """
+    counts = {port: value.rows for port, value in inputs.items() if value.rows is not None}
+    if len(set(counts.values())) > 1:
+        listing = ", ".join(f"{port} has {count}" for port, count in counts.items())
+        raise EngineError(f"{node.where}: {node.name}: its inputs differ in rows: {listing}")
+    return next(iter(counts.values()), None)
+
+
+def combine(
+    kind: EdgeType,
+    references: Sequence[Any],
+    receipts: Sequence[Receipt],
+    shards: Sequence[Positions],
+    inputs: Sequence[Distributed],
+) -> Distributed:
+    """One value from what the workers gave for their shards.
+
+    If each gave as many rows as it got, they go back to where they came from,
+    and what is known of the input rows stays true. Otherwise they follow each
+    other in the order of the shards.
+    """
+    if receipts[0].rows is None:
+        return Distributed(kind, [Piece(references[0], None)], None)
+    counts = [receipt.rows or 0 for receipt in receipts]
+    total = sum(counts)
+    kept = bool(inputs) and [len(shard) for shard in shards] == counts
+    runs = np.split(np.arange(total), np.cumsum(counts)[:-1])
+    positions = list(shards) if kept else runs
+    known = [value for value in inputs if kept and value.rows == total]
+    lengths = _scatter([r.lengths for r in receipts], positions, total)
+    groups = _scatter([r.groups for r in receipts], positions, total)
+    if lengths is None:
+        lengths = next((value.lengths for value in known if value.lengths is not None), None)
+    if groups is None:
+        groups = next((value.groups for value in known if value.groups is not None), None)
+    pieces = [Piece(ref, where) for ref, where in zip(references, positions, strict=True)]
+    return Distributed(kind, pieces, total, lengths, groups)
+
+
+def _scatter(
+    parts: Sequence[np.ndarray | None], positions: Sequence[Positions], total: int
+) -> np.ndarray | None:
+    """Per-shard arrays in batch order; None if some shard had none to tell."""
+    present = [part for part in parts if part is not None]
+    if len(present) < len(parts):
+        return None
+    whole = np.empty(total, dtype=present[0].dtype)
+    for part, where in zip(present, positions, strict=True):
+        whole[where] = part
+    return whole

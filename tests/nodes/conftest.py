@@ -1,0 +1,12 @@
+"""Hypothesis draws the same examples every time, however slow the machine is."""
+
+from hypothesis import HealthCheck, settings
+
+settings.register_profile(
+    "nodes",
+    deadline=None,
+    derandomize=True,
+    max_examples=50,
+    suppress_health_check=[HealthCheck.too_slow],
+)
+settings.load_profile("nodes")
