@@ -34,6 +34,8 @@ class RunConfig:
     """colocate: all models share the devices; split: each has its own."""
     devices: int | None = None
     """Devices to use; default: all GPUs, or without any, one CPU slot per core."""
+    host_workers: int = 1
+    """Processes for data, rewards and nodes that need no model."""
     plan: bool = False
     """Print the plan and stop: nothing is started."""
     evaluation: str = "rlgraph.graphs.evaluate"
@@ -89,7 +91,7 @@ def start(job: Job, run: RunConfig, context: RunContext) -> Executor:
         return LocalExecutor(job.residents, context)
     from rlgraph.executors.ray import RayExecutor
 
-    return RayExecutor(job.residents, job.placement, context)
+    return RayExecutor(job.residents, job.placement, context, run.host_workers)
 
 
 def train(job: Job, run: RunConfig, executor: Executor, log: RunLog) -> None:

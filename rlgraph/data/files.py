@@ -90,13 +90,14 @@ def _read_json(path: Path) -> Iterator[Found]:
 
 def _read_csv(path: Path) -> Iterator[Found]:
     with path.open(encoding="utf-8-sig", newline="") as text:
-        reader = csv.DictReader(text, restkey="", strict=True)
+        reader = csv.DictReader(text, strict=True)
         try:
             for row in reader:
                 # A quoted cell may hold line breaks: this is the row's last line.
                 where = f"line {reader.line_num}"
                 named = len(reader.fieldnames or ())
-                if "" in row or None in row.values():
+                # Cells too many are under the key None, cells too few are None.
+                if None in row or None in row.values():
                     yield Found(where, None, f"it does not have {named} cells as the header has")
                 else:
                     yield Found(where, row)
@@ -108,7 +109,6 @@ def _read_parquet(path: Path) -> Iterator[Found]:
     from datasets import Dataset
 
     try:
-        # Text as file name, one file: no split to choose.
         rows = Dataset.from_parquet(str(path))
     except Exception as error:
         raise DataError(f"{path} cannot be read as Parquet: {_first_line(error)}") from error

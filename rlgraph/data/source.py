@@ -1,5 +1,6 @@
 """The graph's side of the data: the node that draws prompts, and its engine."""
 
+from rlgraph.data.dataset import PromptDataset
 from rlgraph.data.settings import StreamSettings
 from rlgraph.data.stream import Stream
 from rlgraph.engines.protocols import PromptStream
@@ -21,7 +22,5 @@ def build_stream(settings: StreamSettings, seed: int) -> Stream:
     Raises:
         DataError: it cannot be used as described.
     """
-    from rlgraph.data.dataset import PromptDataset
-
     shuffle = settings.data.shuffle and not settings.held_out
     return Stream(PromptDataset.load(settings), seed=seed, shuffle=shuffle)

@@ -53,8 +53,9 @@ class Stream:
         rows = self._advance(min(count, len(self.data)))
         self._drawn += len(rows)
         log("data/epoch", self._epoch + self._position / len(self.data), kind="max")
-        log("data/bad_rows", self.data.bad, kind="max")
-        log("data/long_prompts", self.data.long, kind="max")
+        for name, lost in (("bad_rows", self.data.bad), ("long_prompts", self.data.long)):
+            if lost:
+                log(f"data/{name}", lost, kind="max")
         return self._prompts(rows)
 
     def _advance(self, count: int) -> np.ndarray:

@@ -29,7 +29,9 @@ class PromptTokenizer:
             raise DataError(f"the tokenizer of '{path}' cannot be loaded: {error}") from error
         self.path = path
         has_template = bool(self.tokenizer.chat_template)
-        self.uses_template = has_template if config.chat_template == "auto" else config.chat_template
+        self.uses_template = (
+            has_template if config.chat_template == "auto" else config.chat_template
+        )
         if self.uses_template and not has_template:
             raise DataError(
                 f"data.chat_template is on, but the tokenizer of '{path}' has no chat template"

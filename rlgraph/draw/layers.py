@@ -130,7 +130,7 @@ def _roomiest(rows: Sequence[Sequence[Cell]], passed: range) -> int:
 
 
 def _ordered(rows: list[list[Cell]]) -> list[list[Cell]]:
-    """Sweep down and up by barycentre; the order with the fewest crossings wins."""
+    """Sweep down and up by barycentre, swap neighbours; the fewest crossings win."""
     best, fewest = rows, _crossings(rows)
     for sweep in range(_SWEEPS):
         down = sweep % 2 == 0
@@ -139,8 +139,10 @@ def _ordered(rows: list[list[Cell]]) -> list[list[Cell]]:
             other = index - 1 if down else index + 1
             if 0 <= other < len(rows):
                 rows[index] = _by_barycentre(rows[index], rows[other], down)
-        if (count := _crossings(rows)) < fewest:
-            best, fewest = rows, count
+        swapped = [list(row) for row in rows]
+        _swap(swapped)
+        if (count := _crossings(swapped)) < fewest:
+            best, fewest = swapped, count
     return best
 
 
@@ -149,20 +151,46 @@ def _by_barycentre(row: list[Cell], fixed: list[Cell], down: bool) -> list[Cell]
     own = {cell: index * len(fixed) / max(len(row), 1) for index, cell in enumerate(row)}
 
     def centre(cell: Cell) -> float:
-        others = [link.upper for link in cell.above] if down else [link.lower for link in cell.below]
-        return sum(place[other] for other in others) / len(others) if others else own[cell]
+        ends = _above(cell, place) if down else _below(cell, place)
+        return sum(ends) / len(ends) if ends else own[cell]
 
     return sorted(row, key=centre)
+
+
+def _swap(rows: list[list[Cell]]) -> None:
+    """Exchange neighbours in a row for as long as that undoes crossings."""
+    place = {cell: index for row in rows for index, cell in enumerate(row)}
+    better = True
+    while better:
+        better = False
+        for row in rows:
+            for index in range(len(row) - 1):
+                left, right = row[index : index + 2]
+                if _between(left, right, place) > _between(right, left, place):
+                    row[index : index + 2] = right, left
+                    place[left], place[right] = place[right], place[left]
+                    better = True
+
+
+def _between(left: Cell, right: Cell, place: Mapping[Cell, int]) -> int:
+    """Crossings of one cell's links with those of a cell to its right."""
+    above = ((a, b) for a in _above(left, place) for b in _above(right, place))
+    below = ((a, b) for a in _below(left, place) for b in _below(right, place))
+    return sum(a > b for a, b in above) + sum(a > b for a, b in below)
 
 
 def _crossings(rows: Sequence[Sequence[Cell]]) -> int:
     count = 0
     for upper, lower in pairwise(rows):
         place = {cell: index for index, cell in enumerate(lower)}
-        ends = [place[link.lower] for cell in upper for link in _in_order(cell, place)]
+        ends = [end for cell in upper for end in sorted(_below(cell, place))]
         count += sum(a > b for index, b in enumerate(ends) for a in ends[:index])
     return count
 
 
-def _in_order(cell: Cell, place: Mapping[Cell, int]) -> list[Link]:
-    return sorted(cell.below, key=lambda link: place[link.lower])
+def _above(cell: Cell, place: Mapping[Cell, int]) -> list[int]:
+    return [place[link.upper] for link in cell.above]
+
+
+def _below(cell: Cell, place: Mapping[Cell, int]) -> list[int]:
+    return [place[link.lower] for link in cell.below]

@@ -93,8 +93,8 @@ def _straighten(rows: Sequence[Sequence[Cell]]) -> None:
 def _centre(layers: Layers) -> None:
     """Of all equally straight places, take the middle ones.
 
-    Cells that came to stand on one straight line move as one, towards the mean
-    of their other links, as far as their neighbours let them.
+    Cells that came to stand on one straight line move as one, to the median of
+    their other links, as far as their neighbours let them.
     """
     cells = [cell for row in layers.rows for cell in row]
     near = {cell: pair for row in layers.rows for cell, pair in _neighbours(row)}
@@ -102,19 +102,33 @@ def _centre(layers: Layers) -> None:
         for block in _blocks(cells):
             within = set(block)
             pulls = [
-                (link.weight, _other(link, cell).x + _dock_shift(link, cell) - cell.x)
+                (_other(link, cell).x + _dock_shift(link, cell) - cell.x, link.weight)
                 for cell in block
                 for link in (*cell.above, *cell.below)
                 if _other(link, cell) not in within
             ]
             if not pulls:
                 continue
-            move = sum(w * d for w, d in pulls) / sum(w for w, _ in pulls)
+            move = _median(pulls)
             lows = [b.x + _apart(b, c) - c.x for c in block if (b := near[c][0]) is not None]
             highs = [a.x - _apart(c, a) - c.x for c in block if (a := near[c][1]) is not None]
             move = min(max(move, max(lows, default=-inf)), min(highs, default=inf))
             for cell in block:
                 cell.x += move
+
+
+def _median(pulls: Sequence[tuple[float, float]]) -> float:
+    """The weighted median of (place, weight); the middle if a whole interval is."""
+    ordered = sorted(pulls)
+    half = sum(weight for _, weight in ordered) / 2
+    passed = 0.0
+    for index, (place, weight) in enumerate(ordered):
+        passed += weight
+        if passed == half:
+            return (place + ordered[index + 1][0]) / 2
+        if passed > half:
+            return place
+    raise ValueError("the median of nothing")
 
 
 def _blocks(cells: Sequence[Cell]) -> list[list[Cell]]:

@@ -79,7 +79,11 @@ class LocalExecutor:
         if node.resident is not None and node.function.role is not None:
             arguments[node.function.role.name] = self.engines[node.resident.name]
         with collect() as metrics:
-            self.values[node.name] = node.function.run(arguments)
+            try:
+                self.values[node.name] = node.function.run(arguments)
+            except Exception as error:
+                error.add_note(f"in node {node.name}, made at {node.where}")
+                raise
         merge_into(report.metrics, metrics)
 
     def fetch(self, node: str, rows: int | None = None) -> Rows:

@@ -36,7 +36,11 @@ class Pool:
 
 
 def start_pools(
-    residents: Mapping[str, Resident], placement: Placement, context: RunContext, timeout: float
+    residents: Mapping[str, Resident],
+    placement: Placement,
+    context: RunContext,
+    host_workers: int,
+    timeout: float,
 ) -> dict[str, Pool]:
     """Start every worker process, then load every engine; all side by side.
 
@@ -53,7 +57,8 @@ def start_pools(
         if name in placement.homes:
             pools[name] = _device_pool(resident, placement, groups[placement.homes[name]])
     on_host = [residents[name] for name in sorted(residents) if name not in placement.homes]
-    pools[HOST] = Pool(HOST, on_host, [_actor({}, _environment(1))], ranked=False)
+    hosts = [_actor({}, _environment(1)) for _ in range(host_workers)]
+    pools[HOST] = Pool(HOST, on_host, hosts, ranked=False)
     loading = {}
     for pool in pools.values():
         for worker, environment in zip(pool.workers, _rendezvous(pool), strict=True):

@@ -63,7 +63,11 @@ class RayExecutor:
     """
 
     def __init__(
-        self, residents: Mapping[str, Resident], placement: Placement, context: RunContext
+        self,
+        residents: Mapping[str, Resident],
+        placement: Placement,
+        context: RunContext,
+        host_workers: int = 1,
     ) -> None:
         self._own_ray = connect(placement)
         self.values: dict[str, Distributed] = {}
@@ -71,7 +75,9 @@ class RayExecutor:
         self.known: set[str] = set()
         self.pools: dict[str, Pool] = {}
         try:
-            self.pools = start_pools(residents, placement, context, START_TIMEOUT)
+            self.pools = start_pools(
+                residents, placement, context, host_workers, START_TIMEOUT
+            )
         except BaseException:
             self.close()
             raise
@@ -168,6 +174,9 @@ class RayExecutor:
         inputs = {port: self.values[value.node.name] for port, value in node.inputs.items()}
         count = count_rows(node, inputs)
         split = node.function.split
+        if node.resident and node.resident.kind in ("prompts", "state"):
+            # What changes from call to call exists once: on the first worker.
+            split = Split.NEVER
         if count is None or (split is Split.NEVER and pool.ranked):
             # Ranks of one trainer act together: each sees everything.
             shards = [np.arange(count or 0)] * (len(pool.workers) if pool.ranked else 1)

@@ -1,23 +1,19 @@
 """Numbers, times and foreign text, made fit for a terminal."""
 
 import math
-import unicodedata
 from collections.abc import Sequence
 from typing import Any
 
 from rich.cells import cell_len, set_cell_size
 
 _BLOCKS = "▁▂▃▄▅▆▇█"
-_NAMED = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
-# Control, format (bidi overrides, zero widths), surrogate, private, unassigned, line separators.
-_UNSEEN = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
 
 
 def visible(text: Any) -> str:
     r"""The text on one line with nothing in it that a terminal would act on.
 
-    Control and format characters are escaped: a newline shows as ``\n``. Chat
-    messages show as the last one's content.
+    Control and format characters, and all blanks but the plain one, are escaped: a
+    newline shows as ``\n``. Chat messages show as the last one's content.
 
     >>> visible("4\x1b[31m2\n")
     '4\\x1b[31m2\\n'
@@ -28,12 +24,7 @@ def visible(text: Any) -> str:
 
 
 def _escape(char: str) -> str:
-    if char in _NAMED:
-        return _NAMED[char]
-    if unicodedata.category(char) not in _UNSEEN:
-        return char
-    code = ord(char)
-    return f"\\x{code:02x}" if code < 256 else f"\\u{code:04x}"
+    return char if char.isprintable() else char.encode("unicode_escape").decode()
 
 
 def shorten(text: str, cells: int) -> str:

@@ -10,6 +10,7 @@ from rlgraph.engines.protocols import Aggregation, Loss, Ranks, Sequences
 from rlgraph.settings import PolicyConfig, RunContext
 from rlgraph.training.backend import Alone, Backend, Forward, Head
 from rlgraph.training.loop import TrainingLoop
+from rlgraph.training.packing import CPU_TOKENS
 from rlgraph.training.scoring import score
 
 
@@ -21,6 +22,9 @@ class FrozenModel:
         self.policy = policy
         self._model = model
         self._in_step = ranks
+        on_cpu = model.device.type == "cpu"
+        limit = policy.max_tokens_per_micro_batch
+        self._budget = min(limit, CPU_TOKENS) if on_cpu else limit
 
     def logprobs(self, rows: Sequences) -> Float[Tensor, "batch seq"]:
         """Log-probability of each action token at the policy's temperature; float32, else 0.
@@ -45,7 +49,7 @@ class FrozenModel:
             head=self.head,
             output=output,
             temperature=self.policy.temperature,
-            budget=self.policy.max_tokens_per_micro_batch,
+            budget=self._budget,
             ranks=self._in_step,
         )
 
@@ -72,7 +76,7 @@ class Learner(FrozenModel):
             policy.trainer,
             context,
             policy.temperature,
-            policy.max_tokens_per_micro_batch,
+            self._budget,
         )
 
     def train(
