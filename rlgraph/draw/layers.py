@@ -34,18 +34,22 @@ class Cell:
 
     @property
     def left(self) -> float:
+        """Its left side, as x."""
         return self.x - self.width / 2
 
     @property
     def right(self) -> float:
+        """Its right side, as x."""
         return self.x + self.width / 2
 
     @property
     def top(self) -> float:
+        """Its upper side, as y; y grows downwards."""
         return self.y - self.height / 2
 
     @property
     def bottom(self) -> float:
+        """Its lower side, as y."""
         return self.y + self.height / 2
 
 

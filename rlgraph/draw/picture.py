@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import matplotlib as mpl
 from matplotlib.axes import Axes
@@ -25,7 +26,12 @@ _MARGIN = 22.0
 _INK, _SOFT, _EDGE = "#1f2328", "#57606a", "#6e7781"
 _BACK = "#8250df"
 # Text stays text in SVG: it can be searched, and gets no larger than it must.
-_STYLE = {"svg.fonttype": "none", "svg.hashsalt": "rlgraph", "font.family": "DejaVu Sans"}
+_STYLE: dict[Any, Any] = {
+    "svg.fonttype": "none",
+    "svg.hashsalt": "rlgraph",
+    "font.family": "DejaVu Sans",
+    "text.parse_math": False,
+}
 
 
 def save(graph: Graph, path: Path) -> None:
@@ -52,7 +58,7 @@ def _draw(name: str, scene: Scene, layers: Layers) -> Figure:
     if loops:
         right = max(spot.label.x for spot in loops) + _width("next step's", _SMALL) / 2 + 4
     legend, across, tall = _legend(scene, right)
-    width = max(right, across) + 2 * _MARGIN
+    width = max(right, across, _width(name, _TITLE, bold=True)) + 2 * _MARGIN
     header = _TITLE * _LEADING + 16
     bottom = max(cell.bottom for cell in cells)
     height = header + bottom + 30 + tall + 2 * _MARGIN
@@ -79,8 +85,8 @@ def _draw(name: str, scene: Scene, layers: Layers) -> Figure:
         colour = colours[box.resident.name] if box.resident is not None else PURE
         _draw_box(axes, box, layers.nodes[box.name], colour)
     origin = Point((right - across) / 2, bottom + 30)
-    for text, colour, spot in legend:
-        _draw_swatch(axes, Point(origin.x + spot.x, origin.y + spot.y), text, colour)
+    for text, colour, at in legend:
+        _draw_swatch(axes, Point(origin.x + at.x, origin.y + at.y), text, colour)
     return figure
 
 
@@ -105,7 +111,7 @@ def _draw_box(axes: Axes, box: Box, cell: Cell, colours: Colours) -> None:
     for text, size, colour in texts:
         weight = "bold" if size == _NAME else "normal"
         y += size * _LEADING / 2
-        style = {"size": size, "weight": weight, "color": colour}
+        style: dict[str, Any] = {"size": size, "weight": weight, "color": colour}
         axes.text(cell.x, y, text, ha="center", va="center_baseline", zorder=4, **style)
         y += size * _LEADING / 2
 
@@ -174,9 +180,7 @@ def _draw_line(axes: Axes, curves: Sequence[Curve], colour: str, dashed: bool = 
     )
 
 
-def _legend(
-    scene: Scene, width: float
-) -> tuple[list[tuple[str, Colours, Point]], float, float]:
+def _legend(scene: Scene, width: float) -> tuple[list[tuple[str, Colours, Point]], float, float]:
     """Entries with their places, in lines no wider than the picture; width and height."""
     colours = colours_of(scene.residents)
     entries = [(title(one), colours[one.name]) for one in scene.residents]

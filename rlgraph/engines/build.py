@@ -4,10 +4,12 @@ Each engine is imported only where it is built: a worker that scores rewards
 does not load vLLM.
 """
 
+from dataclasses import replace
 from typing import Any, Literal
 
+from rlgraph.builtin import resolve
 from rlgraph.models import Resident
-from rlgraph.settings import RunContext
+from rlgraph.settings import PolicyConfig, RunContext
 
 Executors = Literal["local", "ray"]
 
@@ -18,6 +20,9 @@ def build_engine(resident: Resident, context: RunContext, executor: Executors) -
     Raises:
         RlgraphError: the model, data or function cannot be used as configured.
     """
+    if isinstance(resident.settings, PolicyConfig):
+        settings = replace(resident.settings, path=resolve(resident.settings.path))
+        resident = replace(resident, settings=settings)
     match resident.kind:
         case "sampler":
             return _sampler(resident, context, executor)

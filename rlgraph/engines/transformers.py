@@ -236,7 +236,7 @@ class TransformersSampler:
             group=prompts.group.cpu().repeat_interleave(samples),
             truncated=truncated,
             policy_version=torch.full((count,), self._version, dtype=torch.long),
-            response=self._tokenizer.batch_decode(answers, skip_special_tokens=True),
+            response=[self._tokenizer.decode(ids, skip_special_tokens=True) for ids in answers],
             columns=[dict(columns) for columns in prompts.columns for _ in range(samples)],
             batch_size=[count],
         )

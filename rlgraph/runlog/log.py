@@ -3,8 +3,9 @@
 import math
 import sys
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
+from itertools import chain
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -63,27 +64,22 @@ class RunLog:
             RlgraphError: a sink that was asked for is not installed.
         """
         with ExitStack() as stack:
-            for sink in self._built_in():
+            sinks = []
+            for sink in chain(self._built_in(), self._extra):
                 stack.callback(sink.close)
-                self._sinks.append(sink)
-            for sink in self._extra:
-                stack.callback(sink.close)
-                self._sinks.append(sink)
-            self._open = stack.pop_all()
+                sinks.append(sink)
+            self._open, self._sinks = stack.pop_all(), sinks
         return self
 
-    def _built_in(self) -> list[Sink]:
+    def _built_in(self) -> Iterator[Sink]:
         # The console comes last: nothing may print over a live display while it opens.
         self.folder.mkdir(parents=True, exist_ok=True)
-        sinks: list[Sink] = [JsonlSink(self.folder)]
+        yield JsonlSink(self.folder)
         if self.config.tensorboard:
-            sinks.append(TensorBoardSink(self.folder))
+            yield TensorBoardSink(self.folder)
         if self.config.wandb:
-            sinks.append(
-                WandbSink(self.folder, self.config.wandb_project, self.title, self._settings)
-            )
-        sinks.append(console_sink(sys.stdout, self.title, self.total_steps, self.folder))
-        return sinks
+            yield WandbSink(self.folder, self.config.wandb_project, self.title, self._settings)
+        yield console_sink(sys.stdout, self.title, self.total_steps, self.folder)
 
     def __exit__(
         self,

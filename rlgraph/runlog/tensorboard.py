@@ -3,9 +3,13 @@
 import json
 from dataclasses import asdict
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from rlgraph.errors import RlgraphError
 from rlgraph.runlog.entries import Entry, Evaluation, Samples, Step
+
+if TYPE_CHECKING:
+    from torch.utils.tensorboard import SummaryWriter
 
 
 class TensorBoardSink:
@@ -23,7 +27,7 @@ class TensorBoardSink:
         self._folder = folder / "tensorboard"
         self._writer: SummaryWriter | None = None
 
-    def _at(self, step: int) -> "SummaryWriter":  # noqa: F821
+    def _at(self, step: int) -> "SummaryWriter":
         # Made at the first entry: a resumed run hides what an earlier one wrote past this step.
         if self._writer is None:
             self._writer = self._make(str(self._folder), purge_step=step)

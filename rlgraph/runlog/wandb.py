@@ -14,9 +14,7 @@ _COLUMNS = ("prompt", "response", "answer", "reward", "length", "truncated")
 class WandbSink:
     """One wandb run. The API key is wandb's own affair: it is neither read nor written here."""
 
-    def __init__(
-        self, folder: Path, project: str, title: str, settings: Mapping[str, Any]
-    ) -> None:
+    def __init__(self, folder: Path, project: str, title: str, settings: Mapping[str, Any]) -> None:
         try:
             import wandb
         except ImportError as error:
@@ -25,9 +23,7 @@ class WandbSink:
                 "or leave the flag out"
             ) from error
         self._wandb = wandb
-        self._run = wandb.init(
-            project=project, name=title, dir=str(folder), config=dict(settings)
-        )
+        self._run = wandb.init(project=project, name=title, dir=str(folder), config=dict(settings))
         # An axis of our own: wandb's refuses numbers of a step that lies behind the last one.
         self._run.define_metric("*", step_metric="step")
 

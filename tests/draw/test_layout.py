@@ -1,4 +1,4 @@
-from itertools import combinations
+from itertools import combinations, pairwise
 
 import pytest
 from hypothesis import given, settings
@@ -37,9 +37,11 @@ def points(curves: list[Curve]) -> list[Point]:
     for a, b, c, d in curves:
         for t in (index / 12 for index in range(13)):
             u = 1 - t
-            weights = (u**3, 3 * u * u * t, 3 * u * t * t, t**3)
-            found.append(Point(*(sum(w * p[i] for w, p in zip(weights, (a, b, c, d), strict=True))
-                                 for i in (0, 1))))
+            at = [
+                u**3 * p + 3 * u * u * t * q + 3 * u * t * t * r + t**3 * s
+                for p, q, r, s in zip(a, b, c, d, strict=True)
+            ]
+            found.append(Point(*at))
     return found
 
 
@@ -72,7 +74,7 @@ def test_an_edge_goes_down_from_its_source_to_its_target_and_hits_no_other_box(d
         assert layers.nodes[source].left < start.x < layers.nodes[source].right
         assert layers.nodes[target].left < end.x < layers.nodes[target].right
         ys = [point.y for point in points(curves)]
-        assert all(before <= after + 1e-6 for before, after in zip(ys, ys[1:], strict=False))
+        assert all(before <= after + 1e-6 for before, after in pairwise(ys))
         others = [c for row in layers.rows for c in row if c.kind != "bend" and c not in chain]
         assert not any(hits(curves, other) for other in others)
 

@@ -57,5 +57,10 @@ def cases(draw: Any) -> Case:
     return Case(rollout, rewards, *numbers)
 
 
+def floats(low: float, high: float, width: int = 64) -> st.SearchStrategy[float]:
+    """Without denormal numbers: an engine in this process may have switched them off."""
+    return st.floats(low, high, allow_subnormal=False, width=width)
+
+
 def close(actual: Tensor, expected: Tensor) -> None:
     torch.testing.assert_close(actual, expected, rtol=1e-4, atol=1e-5)

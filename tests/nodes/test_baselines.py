@@ -3,9 +3,8 @@ import statistics
 
 import pytest
 import torch
-from cases import Case, cases, close
+from cases import Case, cases, close, floats
 from hypothesis import given
-from hypothesis import strategies as st
 from torch import Tensor, tensor
 
 from rlgraph.metrics import collect
@@ -67,7 +66,7 @@ def test_leave_one_out_equals_plain_python(case: Case) -> None:
     close(actual, slow_leave_one_out(case))
 
 
-@given(cases(), st.floats(-50, 50), st.floats(0.5, 20))
+@given(cases(), floats(-50, 50), floats(0.5, 20))
 def test_shift_and_scale(case: Case, shift: float, scale: float) -> None:
     """Rewards may be measured in any unit: GRPO's advantage ignores it, RLOO's keeps the scale."""
     valid = case.rewards.valid

@@ -2,7 +2,7 @@ import math
 
 import pytest
 import torch
-from cases import Case, cases, close
+from cases import Case, cases, close, floats
 from hypothesis import given
 from hypothesis import strategies as st
 from torch import tensor
@@ -11,7 +11,7 @@ from rlgraph.nodes import estimate_kl, kl_in_reward, kl_in_score, token_kl
 from rlgraph.records import Rewards
 
 
-@given(st.floats(-9, 2, width=32), st.sampled_from(["k1", "k2", "k3"]))
+@given(floats(-9, 2), st.sampled_from(["k1", "k2", "k3"]))
 def test_estimators_equal_their_formulas(r: float, estimator: str) -> None:
     expected = {"k1": r, "k2": r * r / 2, "k3": math.exp(-r) - 1 + r}[estimator]
     got = estimate_kl(tensor([r], dtype=torch.float64), estimator, clamp_output=math.inf).item()
@@ -55,7 +55,7 @@ def test_equal_policies_have_no_kl(case: Case) -> None:
         assert not token_kl(case.first, case.first, case.mask, estimator=estimator).any()
 
 
-@given(cases(), st.floats(0, 2))
+@given(cases(), floats(0, 2))
 def test_kl_in_reward_equals_plain_python(case: Case, coef: float) -> None:
     expected = torch.zeros(case.mask.shape, dtype=torch.float64)
     summed = []

@@ -1,15 +1,14 @@
 import pytest
 import torch
-from cases import Case, cases, close
+from cases import Case, cases, close, floats
 from hypothesis import given
-from hypothesis import strategies as st
 from torch import Tensor, tensor
 
 from rlgraph.metrics import collect
 from rlgraph.nodes import discounted_returns, gae, reward_at_end
 from rlgraph.records import Rewards
 
-unit = st.floats(0, 1)
+unit = floats(0, 1)
 
 
 def slow_gae(
@@ -85,12 +84,10 @@ def test_long_rows_stay_exact() -> None:
 
 
 def test_the_score_goes_to_the_last_action_token() -> None:
-    mask = tensor(
-        [[False, True, True, False, True, False], [False] * 6, [False, True] + [False] * 4]
-    )
+    mask = tensor([[False, True, True, False, True], [False] * 5, [False, True, *[False] * 3]])
     with collect() as metrics:
         placed = reward_at_end(Rewards.of([2.0, 3.0, float("nan")]), mask)
-    assert placed.tolist() == [[0, 0, 0, 0, 2, 0], [0] * 6, [0] * 6]
+    assert placed.tolist() == [[0, 0, 0, 0, 2], [0] * 5, [0] * 5]
     assert metrics["reward/rows_without_actions"].value == 1
 
 

@@ -3,6 +3,7 @@ import statistics
 
 import pytest
 import torch
+from cases import floats
 from hypothesis import given
 from hypothesis import strategies as st
 from torch import tensor
@@ -18,7 +19,7 @@ from rlgraph.nodes import (
 )
 from rlgraph.records import Rewards
 
-numbers = st.floats(-100, 100, width=32)
+numbers = floats(-100, 100, width=32)
 batches = st.lists(st.lists(numbers, max_size=5), min_size=1, max_size=5)
 
 
@@ -34,7 +35,7 @@ def test_moments_equal_those_of_all_values_at_once(values: list[list[float]]) ->
     assert moments.std == pytest.approx(expected, rel=1e-6, abs=1e-6)
 
 
-@given(st.lists(numbers, min_size=1, max_size=6), st.floats(0, 0.99))
+@given(st.lists(numbers, min_size=1, max_size=6), floats(0, 0.99))
 def test_running_mean_is_the_weighted_mean_of_the_past(means: list[float], momentum: float) -> None:
     running = RunningMean(momentum)
     for mean in means:

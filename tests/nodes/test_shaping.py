@@ -70,14 +70,9 @@ def test_a_failed_score_is_never_shaped_into_one() -> None:
 
 
 def test_sums_are_weighted() -> None:
-    both = combine_rewards(
-        Rewards.of([1.0]), Rewards.of([10.0]), first_weight=2.0, second_weight=0.5
-    )
-    assert both.scores.tolist() == [7]
-    total = combine_advantages(
-        tensor([[1.0]]), tensor([[10.0]]), first_weight=2.0, second_weight=0.5
-    )
-    assert total.tolist() == [[7]]
+    weights = {"first_weight": 2.0, "second_weight": 0.5}
+    assert combine_rewards(Rewards.of([1.0]), Rewards.of([10.0]), **weights).scores.tolist() == [7]
+    assert combine_advantages(tensor([[1.0]]), tensor([[10.0]]), **weights).tolist() == [[7]]
 
 
 def test_shaping_leaves_its_input_alone() -> None:

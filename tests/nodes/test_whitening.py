@@ -3,7 +3,7 @@ import statistics
 
 import pytest
 import torch
-from cases import Case, cases
+from cases import Case, cases, floats
 from hypothesis import given
 from hypothesis import strategies as st
 from torch import tensor
@@ -25,7 +25,7 @@ def test_equals_plain_python(case: Case, unbiased: bool, shift_mean: bool) -> No
     assert actual[case.mask].tolist() == pytest.approx(expected, rel=1e-4, abs=1e-5)
 
 
-@given(cases(), st.floats(-10, 10), st.floats(0.1, 10))
+@given(cases(), floats(-10, 10), floats(0.1, 10))
 def test_shift_and_scale_change_nothing(case: Case, shift: float, scale: float) -> None:
     moved = (case.first * scale + shift).where(case.mask, 0.0)
     torch.testing.assert_close(

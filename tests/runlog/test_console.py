@@ -72,8 +72,8 @@ def test_plain_steps_are_aligned_and_missing_numbers_are_dashes():
 def test_plain_samples_show_prompt_response_reward_and_answer():
     rows = (sample(), sample(response="", reward=None, truncated=True, answer=None))
     _, first, second = plain(Samples(1, rows))
-    assert first.split() == "sample reward 1.00 1+1= -> 2 (answer: 2)".split()
-    assert second.split() == "sample reward none 1+1= -> (empty) (cut off)".split()
+    assert " ".join(first.split()) == "sample reward 1.00 1+1= -> 2 (answer: 2)"
+    assert " ".join(second.split()) == "sample reward none 1+1= -> (empty) (cut off)"
 
 
 def test_plain_events_and_evaluations():

@@ -46,7 +46,7 @@ def test_numbers_mean_what_they_say(value):
 
 
 def test_clock():
-    assert [clock(s) for s in (-1, 0, 59.9, 60, 3600)] == ["0:00", "0:00", "0:59", "1:00", "1:00:00"]
+    assert [clock(s) for s in (-1, 59.9, 60, 3600)] == ["0:00", "0:59", "1:00", "1:00:00"]
 
 
 @given(st.lists(st.floats(-1e6, 1e6) | st.just(math.nan), max_size=50), st.integers(1, 30))

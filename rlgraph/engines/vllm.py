@@ -1,0 +1,366 @@
+"""Sampling with vLLM: continuous batching, on CPU and on GPUs."""
+
+import os
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from safetensors.torch import save_file
+from torch import Tensor
+from transformers import AutoConfig, AutoModelForCausalLM
+
+from rlgraph.engines.checksum import checksums, compare
+from rlgraph.engines.protocols import Weights
+from rlgraph.engines.vllm_setup import Transfer, load_llm, longest_sequence
+from rlgraph.errors import EngineError
+from rlgraph.records import Prompts, Rollout
+from rlgraph.settings import PolicyConfig, RunContext
+from rlgraph.training.model import checkpoint_tensors
+
+State = Literal["awake", "weights awake", "asleep", "failed", "closed"]
+
+SHARED_MEMORY = Path("/dev/shm")
+
+
+class VllmSampler:
+    """Samples from its own copy of the weights, in this process.
+
+    A tensor-parallel engine has a worker process per device besides. A row's random
+    numbers depend on the seed, the weights' version, its prompt's group and length,
+    and which of the group's samples it is: never on the other rows, so prompts can be
+    split over engines in any way.
+
+    It sleeps and wakes in this order, and refuses any other::
+
+        awake -> asleep -> weights awake -> (load_weights) -> awake
+    """
+
+    def __init__(
+        self, policy: PolicyConfig, context: RunContext, *, transfer: Transfer | None = None
+    ) -> None:
+        self._policy = policy
+        self._context = context
+        self._state: State = "closed"
+        self._llm: Any = load_llm(policy, context.seed, transfer)
+        self._state = "awake"
+        self._stale = False
+        """Were the weights thrown away in sleep, and none loaded since?"""
+        self._version = 0
+        self._max_len = longest_sequence(policy)
+        self._shapes: dict[str, torch.Size] | None = None
+        self._tokenizer = self._llm.get_tokenizer()
+        self.dtype: torch.dtype = self._llm.model_config.dtype
+        self.bytes_awake = self.bytes_held
+        """Bytes per device for weights and KV cache, measured."""
+        on_gpu = torch.cuda.is_available()
+        self.bytes_asleep = 0 if on_gpu else self._bytes()["weights"]
+        """The same, asleep: on CPU the weights stay where they are."""
+
+    # ------------------------------------------------------------------ sampling
+
+    def generate(
+        self,
+        prompts: Prompts,
+        *,
+        samples: int = 1,
+        temperature: float | None = None,
+        max_new_tokens: int | None = None,
+    ) -> Rollout:
+        """``samples`` rows a prompt, side by side, in prompt order; tensors on CPU.
+
+        None means the policy's own setting. ``temperature=0`` is greedy; its
+        log-probabilities are 0. A response ends at the latest where the row has
+        ``max_model_len`` tokens, and then counts as truncated.
+
+        Raises:
+            EngineError: the engine is not awake; a prompt is empty, has tokens that the
+                model does not know, or leaves no room for a response.
+        """
+        self._check("generate", "awake")
+        if self._stale:
+            raise EngineError("generate: the weights were dropped in sleep; load_weights first")
+        settings = self._policy.sampler
+        heat = self._policy.temperature if temperature is None else temperature
+        longest = settings.max_new_tokens if max_new_tokens is None else max_new_tokens
+        # vLLM silently raises temperatures in between to 0.01.
+        if samples < 1 or longest < 1 or not (heat == 0 or heat >= 0.01):
+            raise EngineError(
+                f"cannot generate samples={samples}, max_new_tokens={longest}, "
+                f"temperature={heat}: counts must be positive, temperature 0 or at least 0.01"
+            )
+        texts = self._texts(prompts)
+        answers = self._sample(prompts, texts, samples, heat, longest) if texts else []
+        return self._rollout(prompts, texts, samples, answers, greedy=heat == 0)
+
+    def _texts(self, prompts: Prompts) -> list[list[int]]:
+        """The prompts without their padding, checked."""
+        vocabulary = self._llm.model_config.get_vocab_size()
+        lengths = prompts.attention_mask.sum(-1).tolist()
+        texts = [row[:length] for row, length in zip(prompts.tokens.tolist(), lengths, strict=True)]
+        for row, text in enumerate(texts):
+            where = f"prompt {row} (group {int(prompts.group[row])})"
+            if not 0 < len(text) < self._max_len:
+                raise EngineError(
+                    f"{where} has {len(text)} tokens; between 1 and {self._max_len - 1} fit, "
+                    "see max_model_len"
+                )
+            if min(text) < 0 or max(text) >= vocabulary:
+                raise EngineError(f"{where} has a token outside of 0..{vocabulary - 1}")
+        return texts
+
+    def _sample(
+        self, prompts: Prompts, texts: list[list[int]], samples: int, heat: float, longest: int
+    ) -> list[Any]:
+        """vLLM's completions, ``samples`` a prompt, in order."""
+        from vllm import SamplingParams
+        from vllm.sampling_params import RequestOutputKind
+
+        settings = self._policy.sampler
+        groups = prompts.group.tolist()
+        requests = [
+            SamplingParams(
+                n=samples,
+                temperature=heat,
+                top_p=settings.top_p if heat else 1.0,
+                top_k=settings.top_k if heat else 0,
+                max_tokens=min(longest, self._max_len - len(text)),
+                seed=self._seed(group, len(text)),
+                logprobs=0 if heat else None,
+                flat_logprobs=True,
+                # Text is made at the end, for all rows at once.
+                detokenize=False,
+                output_kind=RequestOutputKind.FINAL_ONLY,
+            )
+            for group, text in zip(groups, texts, strict=True)
+        ]
+        inputs = [{"prompt_token_ids": text} for text in texts]
+        self._state = "failed"  # Until proven otherwise: requests may be left over.
+        outputs = self._llm.generate(inputs, requests, use_tqdm=False)
+        self._state = "awake"
+        return [
+            answer
+            for output in outputs
+            for answer in sorted(output.outputs, key=lambda answer: answer.index)
+        ]
+
+    def _seed(self, group: int, length: int) -> int:
+        """The first sample's seed; vLLM counts up from there for a prompt's other samples."""
+        parts = (self._context.seed, self._version, group, length)
+        key = np.random.SeedSequence([part % 2**64 for part in parts])
+        return int(key.generate_state(1, np.uint64)[0] >> 2)
+
+    def _rollout(
+        self,
+        prompts: Prompts,
+        texts: list[list[int]],
+        samples: int,
+        answers: Sequence[Any],
+        *,
+        greedy: bool,
+    ) -> Rollout:
+        """Prompts and responses side by side, right-padded with 0."""
+        rows = [
+            (texts[number // samples], list(answer.token_ids))
+            for number, answer in enumerate(answers)
+        ]
+        count, width = len(rows), max((len(p) + len(r) for p, r in rows), default=0)
+        tokens = np.zeros((count, width), dtype=np.int64)
+        logprobs = np.zeros((count, width), dtype=np.float32)
+        starts, ends = np.zeros(count, dtype=np.int64), np.zeros(count, dtype=np.int64)
+        for number, ((prompt, response), answer) in enumerate(zip(rows, answers, strict=True)):
+            start, end = len(prompt), len(prompt) + len(response)
+            tokens[number, :start], tokens[number, start:end] = prompt, response
+            starts[number], ends[number] = start, end
+            if not greedy:
+                logprobs[number, start:end] = answer.logprobs.logprobs
+        if not np.isfinite(logprobs).all():
+            row = int(np.argwhere(~np.isfinite(logprobs))[0, 0])
+            raise EngineError(
+                f"row {row}: vLLM gave a log-probability that is not finite; the weights of "
+                f"version {self._version} are broken, or diverged in training"
+            )
+        columns = np.arange(width)
+        real = columns < ends[:, None]
+        return Rollout(
+            tokens=torch.from_numpy(tokens),
+            attention_mask=torch.from_numpy(real),
+            action_mask=torch.from_numpy(real & (columns >= starts[:, None])),
+            # Rounding can lift a certain token's above 0.
+            logprobs=torch.from_numpy(np.minimum(logprobs, 0)),
+            group=prompts.group.cpu().repeat_interleave(samples),
+            truncated=torch.tensor([a.finish_reason == "length" for a in answers], dtype=torch.bool),
+            policy_version=torch.full((count,), self._version, dtype=torch.long),
+            response=self._tokenizer.batch_decode(
+                [response for _, response in rows], skip_special_tokens=True
+            ),
+            columns=[dict(entry) for entry in prompts.columns for _ in range(samples)],
+            batch_size=[count],
+        )
+
+    # ------------------------------------------------------------------- weights
+
+    def load_weights(self, weights: Weights) -> None:
+        """Take over a trainer's weights, in place; cached prefixes of the old ones are dropped.
+
+        Raises:
+            EngineError: the engine is asleep, or the weights are those of another model
+                (the old ones are then kept).
+        """
+        self._check("load_weights", "awake", "weights awake")
+        self._check_shapes(weights.tensors)
+        state, self._state = self._state, "failed"
+        if self._policy.sampler.tensor_parallel == 1:
+            self._llm.collective_rpc("graph_load", args=(dict(weights.tensors),))
+        else:
+            self._load_from_file(weights.tensors)
+        self._llm.reset_prefix_cache()
+        self._state, self._stale, self._version = state, False, weights.version
+
+    def _load_from_file(self, tensors: Mapping[str, Tensor]) -> None:
+        """To workers in other processes: a file in shared memory, and its name."""
+        folder = SHARED_MEMORY if SHARED_MEMORY.is_dir() else self._context.scratch
+        handle, path = tempfile.mkstemp(suffix=".safetensors", prefix="rlgraph-", dir=folder)
+        os.close(handle)
+        try:
+            save_file({name: tensor.contiguous() for name, tensor in tensors.items()}, path)
+            self._llm.collective_rpc("graph_load", args=(path,))
+        finally:
+            os.unlink(path)
+
+    def _check_shapes(self, tensors: Mapping[str, Tensor]) -> None:
+        """vLLM only warns of missing weights, in a log that nobody reads."""
+        if self._shapes is None:
+            with torch.device("meta"):
+                model = AutoModelForCausalLM.from_config(
+                    AutoConfig.from_pretrained(self._policy.path)
+                )
+            self._shapes = {name: t.shape for name, t in checkpoint_tensors(model).items()}
+        given = {name: tensor.shape for name, tensor in tensors.items()}
+        # A tied output head may be given once more under its own name.
+        wrong = sorted(
+            name
+            for name in self._shapes.keys() | given.keys() - {"lm_head.weight"}
+            if self._shapes.get(name) != given.get(name)
+        )
+        if wrong:
+            name = wrong[0]
+            raise EngineError(
+                f"load_weights: {name} has shape {_shape(given.get(name))}, expected "
+                f"{_shape(self._shapes.get(name))} (and {len(wrong) - 1} more tensors differ); "
+                "do sampler and trainer start from the same model?"
+            )
+
+    def receive(self, step: str, **arguments: Any) -> None:
+        """One step of vLLM's own weight transfer, driven by :mod:`rlgraph.engines.transfer`.
+
+        Raises:
+            EngineError: the engine is asleep.
+        """
+        self._check(f"receive {step}", "awake", "weights awake")
+        self._llm.collective_rpc(step, kwargs=arguments)
+
+    def received(self, version: int) -> None:
+        """End a weight transfer: what is sampled next comes from the new weights."""
+        self.receive("finish_weight_update")
+        self._llm.reset_prefix_cache()
+        self._stale, self._version = False, version
+
+    def checksum(self) -> dict[str, float]:
+        """A number per tensor, read off the layers that compute; see :mod:`.checksum`.
+
+        Raises:
+            EngineError: asleep, or the weights are split over several devices.
+        """
+        self._check("checksum", "awake", "weights awake")
+        if self._policy.sampler.tensor_parallel > 1:
+            raise EngineError("checksum: not available with tensor_parallel > 1")
+        return self._llm.collective_rpc("graph_checksums")[0]
+
+    def verify(self, weights: Weights) -> None:
+        """Prove that this engine computes with ``weights``, rounded to its own dtype.
+
+        Raises:
+            EngineError: some tensor differs; names it.
+        """
+        compare(checksums(weights.tensors.items(), self.dtype), self.checksum())
+
+    # --------------------------------------------------------------------- sleep
+
+    @property
+    def asleep(self) -> bool:
+        """Is memory given back, so that nothing can be sampled?"""
+        return self._state in ("asleep", "weights awake")
+
+    @property
+    def bytes_held(self) -> int:
+        """Bytes per device that weights and KV cache hold now, measured."""
+        return sum(self._bytes().values())
+
+    def _bytes(self) -> dict[str, int]:
+        held: list[dict[str, int]] = self._llm.collective_rpc("graph_bytes")
+        return {name: max(worker[name] for worker in held) for name in held[0]}
+
+    def sleep(self, *, keep_weights: bool = True) -> None:
+        """Give back the device memory; nothing happens if asleep already.
+
+        On GPU the weights move to host memory, or with ``keep_weights=False`` are
+        dropped: cheaper if new ones will be loaded before the next ``generate``, which
+        is then required. On CPU only the KV cache is freed.
+        """
+        self._check("sleep", "awake", "weights awake", "asleep")
+        if self._state == "asleep":
+            return
+        if self._state == "weights awake":
+            # vLLM takes all or nothing to sleep.
+            self.wake()
+        self._state = "failed"
+        self._llm.reset_prefix_cache()
+        if torch.cuda.is_available():
+            self._llm.sleep(level=1 if keep_weights else 2)
+        else:
+            self._llm.collective_rpc("graph_free_cache")
+        self._state, self._stale = "asleep", self._stale or not keep_weights
+
+    def wake(self, part: Literal["all", "weights", "kv_cache"] = "all") -> None:
+        """Take the memory again: all of it, or first the weights, to load new ones into.
+
+        Waking what is awake does nothing.
+
+        Raises:
+            EngineError: the KV cache before the weights.
+        """
+        self._check("wake", "awake", "weights awake", "asleep")
+        if self._state == "asleep" and part == "kv_cache":
+            raise EngineError("wake: the weights wake before the KV cache, and sleep still")
+        on_gpu = torch.cuda.is_available()
+        if self._state == "asleep":
+            if on_gpu:
+                self._llm.wake_up(tags=["weights"])
+            self._state = "weights awake"
+        if self._state == "weights awake" and part != "weights":
+            if on_gpu:
+                self._llm.wake_up(tags=["kv_cache"])
+            else:
+                self._llm.collective_rpc("graph_restore_cache")
+            self._state = "awake"
+
+    def close(self) -> None:
+        """End the engine and its workers; it cannot be used again."""
+        if self._state != "closed":
+            self._state = "closed"
+            self._llm.llm_engine.engine_core.shutdown()
+            self._llm = None
+
+    def _check(self, action: str, *allowed: State) -> None:
+        if self._state not in allowed:
+            raise EngineError(
+                f"{action}: the vLLM engine of '{self._policy.path}' is {self._state}; it must be "
+                f"{' or '.join(allowed)}"
+            )
+
+
+def _shape(shape: torch.Size | None) -> str:
+    return "none" if shape is None else "x".join(str(size) for size in shape)

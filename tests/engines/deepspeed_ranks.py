@@ -1,0 +1,69 @@
+"""One rank of the DeepSpeed tests: run by test_deepspeed.py, twice at a time."""
+
+import dataclasses
+import datetime
+import os
+import sys
+from pathlib import Path
+
+import torch
+from conftest import make_rows
+from test_transformers import policy_gradient
+
+from rlgraph.engines.deepspeed import DeepSpeedScorer, DeepSpeedTrainer
+from rlgraph.metrics import collect
+from rlgraph.settings import PolicyConfig, RunContext, TrainerConfig
+
+CONTEXT = RunContext(seed=5, steps=4)
+WAIT = datetime.timedelta(seconds=60)
+
+
+def policy_of(path, **trainer):
+    settings = {"learning_rate": 1e-4, "schedule": "linear", "weight_decay": 0.1} | trainer
+    return PolicyConfig(
+        path=path, max_tokens_per_micro_batch=60, trainer=TrainerConfig(**settings)
+    )
+
+
+def updates(engine):
+    """Updates with uneven shares, with fewer rows than ranks, and with a spoiled batch."""
+    for seed, count in enumerate((9, 1, 4, 7)):
+        advantages = torch.linspace(-2, 2, count) + 0.5
+        if count == 4:
+            advantages[2] = torch.nan
+        options = {"minibatches": 2, "epochs": 2} if count == 7 else {}
+        inputs = {"advantages": advantages}
+        engine.train(policy_gradient, make_rows(count, seed), inputs, **options)
+
+
+def main(path, folder):
+    rank, results = int(os.environ["RANK"]), {}
+    variants = {f"stage {stage}": {"zero_stage": stage} for stage in range(4)}
+    variants["stage 3, checkpointing"] = {"zero_stage": 3, "gradient_checkpointing": True}
+    variants["stage 2, offload"] = {"zero_stage": 2, "offload_optimizer": True}
+    variants |= {f"bf16 {stage}": {"zero_stage": stage, "dtype": "bfloat16"} for stage in range(4)}
+    for name, settings in variants.items():
+        engine = DeepSpeedTrainer(policy_of(path, **settings), CONTEXT, timeout=WAIT)
+        with collect() as metrics:
+            updates(engine)
+        # Ranks score their own rows; here one of them has none.
+        rows = make_rows(5 if rank == 0 else 0, 3)
+        scored = engine.logprobs(rows)
+        weights = engine.weights()
+        results[name] = {
+            "metrics": {key: dataclasses.astuple(metric) for key, metric in metrics.items()},
+            "weights": {key: tensor.float().clone() for key, tensor in weights.tensors.items()},
+            "version": weights.version,
+            "logprobs": scored,
+        }
+        if name in ("stage 0", "stage 3"):
+            engine.save(str(folder / name))
+    scorer = DeepSpeedScorer(policy_of(path, zero_stage=3), CONTEXT, timeout=WAIT)
+    results["scorer"] = scorer.logprobs(make_rows(5 if rank == 0 else 0, 3))
+    critic = DeepSpeedTrainer(policy_of(path, zero_stage=3), CONTEXT, head="value", timeout=WAIT)
+    results["critic"] = critic.values(make_rows(5 if rank == 0 else 0, 3))
+    torch.save(results, folder / f"rank{rank}.pt")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], Path(sys.argv[2]))
