@@ -1,4 +1,4 @@
-"""Did the weights arrive? One number a tensor, the same on both sides if they did."""
+"""Are these the weights of this model, and did they arrive?"""
 
 from collections.abc import Iterable, Mapping
 
@@ -44,3 +44,30 @@ def compare(sent: Mapping[str, float], arrived: Mapping[str, float]) -> None:
             f"{len(wrong)} of {len(expected)} tensors differ between trainer and sampler, first "
             f"{name}: checksum {expected[name]!r} sent, {arrived.get(name)!r} found"
         )
+
+
+def compare_shapes(expected: Mapping[str, torch.Size], given: Mapping[str, torch.Size]) -> None:
+    """Hold a model's tensors against those that it is given.
+
+    A tied output head may be given once more under its own name.
+
+    Raises:
+        EngineError: one is missing, unknown, or of another shape.
+    """
+    wrong = sorted(
+        name
+        for name in expected.keys() | given.keys()
+        if expected.get(name) != given.get(name)
+        and not (name == "lm_head.weight" and name not in expected)
+    )
+    if wrong:
+        name = wrong[0]
+        raise EngineError(
+            f"load_weights: {name} has shape {_text(given.get(name))}, expected "
+            f"{_text(expected.get(name))} (and {len(wrong) - 1} more tensors differ); do sampler "
+            "and trainer start from the same model?"
+        )
+
+
+def _text(shape: torch.Size | None) -> str:
+    return "none" if shape is None else "x".join(str(size) for size in shape)

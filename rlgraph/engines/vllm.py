@@ -2,7 +2,7 @@
 
 import os
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
 
@@ -12,8 +12,9 @@ from safetensors.torch import save_file
 from torch import Tensor
 from transformers import AutoConfig, AutoModelForCausalLM
 
-from rlgraph.engines.checksum import checksums, compare
+from rlgraph.engines.checksum import checksums, compare, compare_shapes
 from rlgraph.engines.protocols import Weights
+from rlgraph.engines.vllm_rollout import assemble
 from rlgraph.engines.vllm_setup import Transfer, load_llm, longest_sequence
 from rlgraph.errors import EngineError
 from rlgraph.records import Prompts, Rollout
@@ -93,7 +94,7 @@ class VllmSampler:
             )
         texts = self._texts(prompts)
         answers = self._sample(prompts, texts, samples, heat, longest) if texts else []
-        return self._rollout(prompts, texts, samples, answers, greedy=heat == 0)
+        return assemble(prompts, texts, answers, samples, self._version, self._tokenizer)
 
     def _texts(self, prompts: Prompts) -> list[list[int]]:
         """The prompts without their padding, checked."""
@@ -152,54 +153,6 @@ class VllmSampler:
         key = np.random.SeedSequence([part % 2**64 for part in parts])
         return int(key.generate_state(1, np.uint64)[0] >> 2)
 
-    def _rollout(
-        self,
-        prompts: Prompts,
-        texts: list[list[int]],
-        samples: int,
-        answers: Sequence[Any],
-        *,
-        greedy: bool,
-    ) -> Rollout:
-        """Prompts and responses side by side, right-padded with 0."""
-        rows = [
-            (texts[number // samples], list(answer.token_ids))
-            for number, answer in enumerate(answers)
-        ]
-        count, width = len(rows), max((len(p) + len(r) for p, r in rows), default=0)
-        tokens = np.zeros((count, width), dtype=np.int64)
-        logprobs = np.zeros((count, width), dtype=np.float32)
-        starts, ends = np.zeros(count, dtype=np.int64), np.zeros(count, dtype=np.int64)
-        for number, ((prompt, response), answer) in enumerate(zip(rows, answers, strict=True)):
-            start, end = len(prompt), len(prompt) + len(response)
-            tokens[number, :start], tokens[number, start:end] = prompt, response
-            starts[number], ends[number] = start, end
-            if not greedy:
-                logprobs[number, start:end] = answer.logprobs.logprobs
-        if not np.isfinite(logprobs).all():
-            row = int(np.argwhere(~np.isfinite(logprobs))[0, 0])
-            raise EngineError(
-                f"row {row}: vLLM gave a log-probability that is not finite; the weights of "
-                f"version {self._version} are broken, or diverged in training"
-            )
-        columns = np.arange(width)
-        real = columns < ends[:, None]
-        return Rollout(
-            tokens=torch.from_numpy(tokens),
-            attention_mask=torch.from_numpy(real),
-            action_mask=torch.from_numpy(real & (columns >= starts[:, None])),
-            # Rounding can lift a certain token's above 0.
-            logprobs=torch.from_numpy(np.minimum(logprobs, 0)),
-            group=prompts.group.cpu().repeat_interleave(samples),
-            truncated=torch.tensor([a.finish_reason == "length" for a in answers], dtype=torch.bool),
-            policy_version=torch.full((count,), self._version, dtype=torch.long),
-            response=self._tokenizer.batch_decode(
-                [response for _, response in rows], skip_special_tokens=True
-            ),
-            columns=[dict(entry) for entry in prompts.columns for _ in range(samples)],
-            batch_size=[count],
-        )
-
     # ------------------------------------------------------------------- weights
 
     def load_weights(self, weights: Weights) -> None:
@@ -238,20 +191,7 @@ class VllmSampler:
                     AutoConfig.from_pretrained(self._policy.path)
                 )
             self._shapes = {name: t.shape for name, t in checkpoint_tensors(model).items()}
-        given = {name: tensor.shape for name, tensor in tensors.items()}
-        # A tied output head may be given once more under its own name.
-        wrong = sorted(
-            name
-            for name in self._shapes.keys() | given.keys() - {"lm_head.weight"}
-            if self._shapes.get(name) != given.get(name)
-        )
-        if wrong:
-            name = wrong[0]
-            raise EngineError(
-                f"load_weights: {name} has shape {_shape(given.get(name))}, expected "
-                f"{_shape(self._shapes.get(name))} (and {len(wrong) - 1} more tensors differ); "
-                "do sampler and trainer start from the same model?"
-            )
+        compare_shapes(self._shapes, {name: tensor.shape for name, tensor in tensors.items()})
 
     def receive(self, step: str, **arguments: Any) -> None:
         """One step of vLLM's own weight transfer, driven by :mod:`rlgraph.engines.transfer`.
@@ -361,6 +301,3 @@ class VllmSampler:
                 f"{' or '.join(allowed)}"
             )
 
-
-def _shape(shape: torch.Size | None) -> str:
-    return "none" if shape is None else "x".join(str(size) for size in shape)

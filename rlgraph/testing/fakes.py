@@ -1,6 +1,6 @@
 """Models of a few numbers, for tests: deterministic, instant, and really learning."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
@@ -139,48 +139,47 @@ class FakePolicy(_Table):
     ) -> Rollout:
         """As :class:`rlgraph.engines.protocols.Sampler`."""
         limit = self.max_new_tokens if max_new_tokens is None else max_new_tokens
-        rows = [
-            self._answer(tokens[real].tolist(), limit, 1.0 if temperature is None else temperature)
-            for tokens, real in zip(prompts.tokens, prompts.attention_mask, strict=True)
-            for _ in range(samples)
-        ]
-        starts = prompts.attention_mask.sum(-1).repeat_interleave(samples)[:, None]
-        lengths = torch.tensor([len(tokens) for tokens, _ in rows])[:, None]
-        position = torch.arange(int(lengths.max()) if rows else 0)
-        acted = (position >= starts) & (position < lengths)
-        logprobs = _stack([values for _, values in rows], len(position))
+        starts = prompts.attention_mask.sum(-1).repeat_interleave(samples)
+        count, row = len(starts), torch.arange(len(starts))
+        prompt = prompts.tokens.repeat_interleave(samples, 0)
+        tokens = torch.cat([prompt, torch.zeros(count, limit, dtype=torch.long)], 1)
+        acted = torch.zeros(tokens.shape, dtype=torch.bool)
+        logprobs = torch.zeros(tokens.shape)
+        running = torch.ones(count, dtype=torch.bool)
+        for step in range(limit):
+            here = starts + step
+            token, logprob = self._sample(tokens[row, here - 1], temperature)
+            tokens[row, here] = token.where(running, 0)
+            logprobs[row, here] = logprob.where(running, 0.0)
+            acted[row, here] = running
+            running = running & (token != 1)
+        lengths = starts + acted.sum(-1)
+        width = int(lengths.max()) if count else 0
+        tokens, acted = tokens[:, :width], acted[:, :width]
         return Rollout(
-            tokens=_stack([tokens for tokens, _ in rows], len(position)).long(),
-            attention_mask=position < lengths,
+            tokens=tokens,
+            attention_mask=torch.arange(width) < lengths[:, None],
             action_mask=acted,
-            logprobs=logprobs,
+            logprobs=logprobs[:, :width],
             group=prompts.group.repeat_interleave(samples),
-            truncated=torch.tensor([tokens[-1] != 1 for tokens, _ in rows], dtype=torch.bool),
-            policy_version=torch.full((len(rows),), self.version),
+            truncated=running,
+            policy_version=torch.full((count,), self.version),
             response=[
-                " ".join(map(str, tokens[int(start) :]))
-                for (tokens, _), start in zip(rows, starts, strict=True)
+                " ".join(map(str, t[a].tolist())) for t, a in zip(tokens, acted, strict=True)
             ],
             columns=[dict(column) for column in prompts.columns for _ in range(samples)],
-            batch_size=[len(rows)],
+            batch_size=[count],
         )
 
-    def _answer(
-        self, tokens: list[int], limit: int, temperature: float
-    ) -> tuple[list[int], list[float]]:
-        logprobs = [0.0] * len(tokens)
-        for _ in range(limit):
-            logits = self.table.detach()[tokens[-1]]
-            scores = (logits / temperature if temperature else logits).log_softmax(-1)
-            if temperature:
-                token = int(torch.multinomial(scores.exp(), 1, generator=self.generator))
-            else:
-                token = int(scores.argmax())
-            tokens = [*tokens, token]
-            logprobs.append(float(scores[token]))
-            if token == 1:
-                break
-        return tokens, logprobs
+    def _sample(self, previous: Tensor, temperature: float | None) -> tuple[Tensor, Tensor]:
+        """A next token for each previous one, and its log-probability."""
+        scores = self.table.detach()[previous]
+        scores = (scores / (1.0 if temperature is None else temperature or 1.0)).log_softmax(-1)
+        if temperature == 0:
+            token = scores.argmax(-1)
+        else:
+            token = torch.multinomial(scores.exp(), 1, generator=self.generator).squeeze(-1)
+        return token, scores.gather(-1, token[:, None]).squeeze(-1)
 
 
 class FakeCritic(_Table):
@@ -213,10 +212,6 @@ class FakeRewarder:
         """As :class:`rlgraph.engines.protocols.Rewarder`."""
         pairs = zip(rollout.tokens, rollout.action_mask, strict=True)
         return Rewards.of([float(self.function(tokens[mask].tolist())) for tokens, mask in pairs])
-
-
-def _stack(rows: Sequence[Sequence[float]], width: int) -> Tensor:
-    return torch.tensor([[*row, *[0.0] * (width - len(row))] for row in rows]).reshape(-1, width)
 
 
 def _reduce(

@@ -73,9 +73,7 @@ def test_a_csv_row_of_another_width_is_a_fault(lines: Callable[..., str]) -> Non
         ("a.txt", "hello", "must end in one of .jsonl"),
     ],
 )
-def test_unreadable_files(
-    lines: Callable[..., str], name: str, content: str, message: str
-) -> None:
+def test_unreadable_files(lines: Callable[..., str], name: str, content: str, message: str) -> None:
     with pytest.raises(DataError, match=message):
         list(read_rows(lines(content, name=name), "train"))
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import datasets
 import pytest
-from conftest import ids
+from characters import ids
 
 from rlgraph import DataError
 from rlgraph.data import DataConfig, StreamSettings
@@ -104,7 +104,7 @@ def test_messages_need_a_chat_template(lines: Write, plain: str) -> None:
 
 def test_a_missing_tokenizer_is_named(lines: Write, tmp_path: Any) -> None:
     source = lines(*rows({"prompt": "hi"}))
-    with pytest.raises(DataError, match="tokenizer of .*nowhere"):
+    with pytest.raises(DataError, match=r"tokenizer of .*nowhere"):
         load(replace(ALL, source=source), str(tmp_path / "nowhere"))
 
 
@@ -197,7 +197,7 @@ def test_what_is_held_out_does_not_depend_on_the_order_of_rows() -> None:
 def test_one_row_cannot_be_held_out(lines: Write, plain: str) -> None:
     config = replace(ALL, source=lines(*rows({"prompt": "hi"})), eval_size=5)
     assert len(load(config, plain)) == 1
-    with pytest.raises(DataError, match="too small.*eval-source"):
+    with pytest.raises(DataError, match=r"too small.*eval-source"):
         load(config, plain, held_out=True)
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import torch
 from cases import Case, cases, close
-from hypothesis import given
+from hypothesis import given, settings
 from torch import Tensor, tensor
 
 from rlgraph.metrics import collect
@@ -61,7 +61,7 @@ def gradient(loss: Loss, logprobs: Tensor, **inputs: Any) -> Tensor:
 def finite_differences(function: Callable[[Tensor], Tensor], at: Tensor) -> Tensor:
     step = 1e-6
     result = torch.zeros_like(at)
-    for index in at.abs().ge(-1).nonzero().tolist():
+    for index in at.isfinite().nonzero().tolist():
         shift = torch.zeros_like(at)
         shift[tuple(index)] = step
         result[tuple(index)] = (function(at + shift) - function(at - shift)) / (2 * step)
@@ -70,6 +70,7 @@ def finite_differences(function: Callable[[Tensor], Tensor], at: Tensor) -> Tens
 
 @pytest.mark.parametrize("estimator", ["k1", "k2", "k3"])
 @pytest.mark.parametrize("loss", [clipped_policy_loss, policy_gradient_loss, gspo_policy_loss])
+@settings(max_examples=20)
 @given(case=cases())
 def test_gradient_equals_finite_differences(loss: Loss, estimator: str, case: Case) -> None:
     inputs = {**in_double(case), "kl_estimator": estimator}
@@ -80,6 +81,7 @@ def test_gradient_equals_finite_differences(loss: Loss, estimator: str, case: Ca
     torch.testing.assert_close(gradient(loss, at, **inputs), expected, rtol=1e-4, atol=1e-6)
 
 
+@settings(max_examples=20)
 @given(case=cases())
 def test_cispo_gradient_has_a_frozen_weight(case: Case) -> None:
     inputs = in_double(case)
@@ -125,7 +127,8 @@ def slow_clipped(case: Case, low: float, high: float, dual: float | None) -> Ten
         if dual is not None and advantage < 0:
             term = min(term, -dual * advantage)
         r = new - case.reference[i, t].item()
-        result[i, t] = term * case.second[i, t].abs().item() + 0.1 * (math.exp(-r) - 1 + r)
+        kl = min(math.exp(-r) - 1 + r, 10.0)
+        result[i, t] = term * case.second[i, t].abs().item() + 0.1 * kl
     return result.float()
 
 
@@ -232,7 +235,7 @@ def test_cispo_keeps_a_gradient_beyond_the_clip() -> None:
 @pytest.mark.parametrize("loss", LOSSES)
 def test_a_coefficient_without_reference_is_an_error(loss: Loss) -> None:
     rollout = row(-1.0)
-    with pytest.raises(ValueError, match="wire a logprobs node of policy.frozen"):
+    with pytest.raises(ValueError, match="wire a logprobs node"):
         loss(rollout.logprobs, rollout, rollout.logprobs, kl_coef=0.1)
 
 
