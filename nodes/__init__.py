@@ -8,6 +8,7 @@ inside a graph. Losses are plain functions that ``update`` is given.
 from rlgraph.nodes.adaptive_kl import AdaptiveKL, adaptive_kl_coef
 from rlgraph.nodes.baselines import group_advantage, leave_one_out_advantage, subtract_greedy
 from rlgraph.nodes.cispo import cispo_loss
+from rlgraph.nodes.collecting import GroupBuffer, ScoredRollout, collect_groups, rewards_of
 from rlgraph.nodes.correction import importance_weights
 from rlgraph.nodes.critic_loss import value_loss
 from rlgraph.nodes.entropy import with_entropy_bonus
@@ -46,6 +47,7 @@ from rlgraph.nodes.shaping import (
     overlong_penalty,
     truncation_penalty,
 )
+from rlgraph.nodes.stepping import StepCounter, after_steps
 from rlgraph.nodes.updating import update
 from rlgraph.nodes.whitening import whiten
 
@@ -53,13 +55,18 @@ __all__ = [
     "AdaptiveKL",
     "Advantages",
     "Estimator",
+    "GroupBuffer",
     "RunningMean",
     "RunningMoments",
+    "ScoredRollout",
+    "StepCounter",
     "adaptive_kl_coef",
+    "after_steps",
     "both",
     "cispo_loss",
     "clip_rewards",
     "clipped_policy_loss",
+    "collect_groups",
     "combine_advantages",
     "combine_rewards",
     "discounted_returns",
@@ -80,6 +87,7 @@ __all__ = [
     "overlong_penalty",
     "policy_gradient_loss",
     "reward_at_end",
+    "rewards_of",
     "score",
     "select",
     "select_rewards",

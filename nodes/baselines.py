@@ -3,12 +3,12 @@
 from typing import Literal
 
 from jaxtyping import Bool, Float, Int
+from rlgraph.nodes.groups import group_statistics, log_groups, spread_over_actions
 from torch import Tensor
 
 from rlgraph import Split, node
 from rlgraph.metrics import log
-from rlgraph.nodes.groups import group_statistics, log_groups, spread_over_actions
-from rlgraph.records import Rewards
+from rlgraph.records import Rewards, Rollout
 
 
 @node(split=Split.GROUPS)
@@ -80,7 +80,7 @@ def subtract_greedy(
     rewards: Rewards,
     group: Int[Tensor, " batch"],
     greedy_rewards: Rewards,
-    greedy_group: Int[Tensor, " batch"],
+    greedy: Rollout,
 ) -> Rewards:
     """Scores minus the score of the greedy response to the same prompt.
 
@@ -90,17 +90,13 @@ def subtract_greedy(
     Args:
         rewards: of the sampled rows.
         group: which prompt each sampled row answers.
-        greedy_rewards: of the greedy rows, as many as there are sampled ones.
-        greedy_group: which prompt each greedy row answers.
+        greedy_rewards: of the greedy rows.
+        greedy: the greedy rows; usually one a prompt.
 
     Source: ReMax (Li et al., 2023, arXiv:2310.10505).
 
-    >>> from torch import tensor
-    >>> sampled, greedy = Rewards.of([1.0, 5.0]), Rewards.of([4.0, 1.0])
-    >>> subtract_greedy(sampled, tensor([3, 8]), greedy, tensor([8, 3])).scores
-    tensor([0., 1.])
     """
-    same = (group[:, None] == greedy_group) & greedy_rewards.valid
+    same = (group[:, None] == greedy.group) & greedy_rewards.valid
     count = same.sum(-1)
     total = greedy_rewards.scores.double().where(same, 0.0).sum(-1)
     baseline = total / count.clamp(min=1)

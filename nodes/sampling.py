@@ -35,5 +35,6 @@ def generate(
     log("rollout/response_length_max", actions, kind="max")
     log("rollout/prompt_length", prompts.attention_mask.sum(-1))
     log("rollout/truncated", rollout.truncated)
+    log("rollout/tokens", rollout.attention_mask, kind="sum")
     log("rollout/rows", float(len(rollout)), kind="sum")
     return rollout

@@ -2,6 +2,9 @@
 
 from typing import Any
 
+from jaxtyping import Bool
+from torch import Tensor
+
 from rlgraph import node
 from rlgraph.engines.protocols import Aggregation, Loss, Trainer
 from rlgraph.records import Sequences
@@ -13,6 +16,7 @@ def update(
     loss: Loss,
     rows: Sequences,
     *,
+    when: Bool[Tensor, ""] | None = None,
     epochs: int = 1,
     minibatches: int = 1,
     aggregation: Aggregation = "token-mean",
@@ -25,6 +29,7 @@ def update(
         model: whose weights move.
         loss: a function that gives unreduced terms; see ``docs/algorithms.md``.
         rows: the rows that the model runs over.
+        when: False leaves the model as it is in this step.
         epochs: passes over all rows.
         minibatches: optimizer steps a pass.
         aggregation: how terms become one number, over each optimizer step's rows
@@ -32,6 +37,8 @@ def update(
         constant_length: the divisor of ``seq-sum-constant``.
         inputs: the loss's other arguments, by name, cut along with the rows.
     """
+    if when is not None and not when:
+        return
     model.train(
         loss,
         rows,

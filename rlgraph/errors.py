@@ -23,3 +23,11 @@ class RewardError(RlgraphError):
 
 class EngineError(RlgraphError):
     """An engine refused, failed, or was used out of order."""
+
+
+class AnotherRound(Exception):
+    """Raised by a node that has not enough yet: the step's graph is run once more.
+
+    The nodes that depend on it are left out of this round. See
+    :func:`rlgraph.nodes.collect_groups` for its use.
+    """

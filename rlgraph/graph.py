@@ -97,6 +97,10 @@ class Graph:
                 dag.add_edge(value.node.name, node.name, port=port, value=value)
         return dag
 
+    def dependents(self, node: str) -> set[str]:
+        """The names of all nodes that cannot run without this one."""
+        return nx.descendants(self.dag, node)
+
     def order(self) -> list[Node]:
         """The nodes, each after its inputs; ties in the order of the graph file.
 

@@ -108,6 +108,9 @@ def train(job: Job, run: RunConfig, executor: Executor, log: RunLog) -> None:
         began = time.perf_counter()
         plan = plan_step(job.graph, job.placement, job.memory, awake)
         report = executor.run(plan)
+        while report.skipped:
+            plan = plan_step(job.graph, job.placement, job.memory, plan.awake)
+            report.add(executor.run(plan))
         awake = plan.awake
         total = time.perf_counter() - began
         numbers = _numbers(report)

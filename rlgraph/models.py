@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from rlgraph.engines.protocols import Sampler, Scorer, Trainer
+from rlgraph.engines.protocols import Sampler, Scorer, Trainer, ValueModel
 
 if TYPE_CHECKING:
     from rlgraph.settings import PolicyConfig
@@ -24,6 +24,8 @@ class Resident:
     kind: Kind
     settings: Any
     """What its engine is built from: plain, picklable data."""
+    head: Literal["lm", "value"] = "lm"
+    """Of a trainer or scorer: what its forward pass ends in."""
 
     def __str__(self) -> str:
         return self.name
@@ -87,6 +89,24 @@ class Reference(Handle):
     def roles(self) -> Mapping[type, Resident]:
         """Scorer only."""
         return {Scorer: Resident(self.name, "scorer", self.settings)}
+
+
+@dataclass(frozen=True)
+class Critic(Handle):
+    """A value model that is trained: the policy's architecture under a scalar head."""
+
+    settings: "PolicyConfig"
+
+    @property
+    def roles(self) -> Mapping[type, Resident]:
+        """ValueModel and Trainer, of the same weights."""
+        trainer = Resident(f"{self.name}.trainer", "trainer", self.settings, head="value")
+        return {ValueModel: trainer, Trainer: trainer}
+
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        """The value before each action token."""
+        return ("values",)
 
 
 @dataclass(frozen=True)

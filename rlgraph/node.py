@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping
 from enum import Enum
 from typing import Any, overload
 
+from torch import Tensor
+
 from rlgraph.errors import GraphError
 from rlgraph.graph import Value, record
 from rlgraph.models import Handle
@@ -78,11 +80,14 @@ class NodeFunction:
         """Call the function; tensors and records are held against their annotations."""
         ports = self.ports_for(arguments)
         sizes: dict[str, int] = {}
+        # A node that sees everything may compare batches: its records can differ in rows.
+        together = self.split is not Split.NEVER
         for name, value in arguments.items():
             port = ports.get(name)
             if port is None:
                 raise TypeError(f"{self.__name__} has no port '{name}'; it has {', '.join(ports)}")
-            if port.is_data and (fault := port.fault(value, sizes)):
+            bound = sizes if together or isinstance(value, Tensor) else {}
+            if port.is_data and (fault := port.fault(value, bound)):
                 raise TypeError(f"{self.__name__}: '{name}' takes {port}, {fault}")
         result = self.function(**arguments)
         # An array speaks of the rows that came in; a record may bring rows of its own.

@@ -110,7 +110,7 @@ def execute(file: GraphFile, config: Any, run: RunConfig, job: Job) -> None:
     settings = {"graph": file.where, **_plain(config), "run": _plain(run)}
     (output / "config.json").write_text(json.dumps(settings, indent=2, default=str) + "\n")
     context = RunContext(seed=run.seed, steps=run.steps, scratch=scratch.absolute())
-    title = f"{file.name}: {file.summary.splitlines()[0] if file.summary else ''}"
+    title = file.summary.splitlines()[0] if file.summary else file.name
     with RunLog(output, run.log, run.steps, title, settings=settings) as log:
         log.event("starting", f"{len(job.residents)} residents on {run.executor}")
         executor = start(job, run, context)

@@ -3,11 +3,11 @@
 Calling a section gives the handle that a graph wires: ``config.policy()``.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
 
-from rlgraph.models import Policy
+from rlgraph.models import Critic, Policy
 
 Dtype = Literal["auto", "float32", "bfloat16", "float16"]
 
@@ -59,8 +59,8 @@ class TrainerConfig:
     """auto: DeepSpeed under Ray, plain torch in-process."""
     ranks: int = 1
     """Data-parallel worker processes."""
-    learning_rate: float = 1e-6
-    """Peak learning rate of AdamW."""
+    learning_rate: float | None = None
+    """Peak learning rate of AdamW; default: 1e-6, or what a built-in model recommends."""
     schedule: Literal["constant", "linear", "cosine"] = "constant"
     """Learning rate after the warm-up."""
     warmup_steps: int = 0
@@ -99,3 +99,16 @@ class PolicyConfig:
     def __call__(self, name: str = "policy") -> Policy:
         """The handle that a graph wires."""
         return Policy(name, self)
+
+
+@dataclass(frozen=True)
+class CriticConfig:
+    """The model that estimates values."""
+
+    path: str | None = None
+    """Model to start from, such as a reward model; default: the policy's."""
+    trainer: TrainerConfig = field(default_factory=TrainerConfig)
+
+    def __call__(self, policy: PolicyConfig, name: str = "critic") -> Critic:
+        """The handle that a graph wires; what is not said here is as for ``policy``."""
+        return Critic(name, replace(policy, path=self.path or policy.path, trainer=self.trainer))

@@ -12,7 +12,7 @@ import numpy as np
 
 from rlgraph.data.checks import BadRows, Prompt, check_rows
 from rlgraph.data.files import read_rows
-from rlgraph.data.settings import TASK_PREFIX, DataConfig, StreamSettings, parse_options
+from rlgraph.data.settings import TASK_PREFIX, DataConfig, StreamSettings
 from rlgraph.data.tasks import read_task
 from rlgraph.data.tokens import PromptTokenizer
 from rlgraph.errors import DataError
@@ -87,7 +87,7 @@ def _read(settings: StreamSettings, source: str, bad: BadRows) -> Rows:
     config = settings.data
     if source.startswith(TASK_PREFIX):
         task = source.removeprefix(TASK_PREFIX)
-        found = read_task(task, config.size, parse_options(config.task_options))
+        found = read_task(task, config.size, config.options)
     else:
         use_eval = settings.held_out and config.eval_source is not None
         found = read_rows(source, config.eval_split if use_eval else config.split)

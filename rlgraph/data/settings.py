@@ -11,40 +11,41 @@ from rlgraph.errors import DataError
 from rlgraph.models import Handle, Resident
 
 TASK_PREFIX = "reasoning_gym:"
+DEMO = f"{TASK_PREFIX}basic_arithmetic"
+DEMO_OPTIONS = (
+    "min_terms=2",
+    "max_terms=2",
+    "min_digits=1",
+    "max_digits=2",
+    'operators=["+"]',
+    "allow_parentheses=false",
+    "allow_negation=false",
+)
+"""Sums of two numbers below 100."""
 
 
 @dataclass(frozen=True)
 class DataConfig:
     """Which prompts are used, and how they become tokens."""
 
-    source: str = f"{TASK_PREFIX}basic_arithmetic"
-    """A .jsonl, .json, .csv or .parquet file, a folder of such files, a Hugging Face data set
-    (name, or name:config), or reasoning_gym:TASK."""
+    source: str = DEMO
+    """A jsonl, json, csv or parquet file, a folder, a hub data set or reasoning_gym:TASK."""
     split: str = "train"
-    """Split of a folder or a Hugging Face data set."""
+    """Split of a folder or a hub data set."""
     prompt_key: str = "prompt"
     """Column with the prompt: text, or a list of chat messages."""
     answer_key: str | None = "answer"
     """Column with the reference answer; None if there is none."""
-    task_options: tuple[str, ...] = (
-        "min_terms=2",
-        "max_terms=2",
-        "min_digits=1",
-        "max_digits=2",
-        'operators=["+"]',
-        "allow_parentheses=false",
-        "allow_negation=false",
-    )
-    """Options of the reasoning_gym task, each key=value. The default suits the default task;
-    give the flag without values to use another task as it is."""
+    task_options: tuple[str, ...] | None = None
+    """Options of the reasoning_gym task, key=value each. The default task has easy ones preset."""
     size: int = 10_000
-    """Questions that a reasoning_gym task makes; about a tenth of them is held out."""
+    """Questions that a reasoning_gym task makes; about a tenth is held out."""
     eval_source: str | None = None
     """Held-out rows, written like source. Default: held out of source."""
     eval_split: str = "test"
     """Split of eval_source."""
     eval_size: int = 200
-    """Most held-out prompts; of a file or a Hugging Face data set at most a tenth is held out."""
+    """Most prompts to hold out; of a file or a hub data set, at most a tenth is."""
     chat_template: bool | Literal["auto"] = "auto"
     """Put prompts into the tokenizer's chat template; auto: if it has one."""
     system_prompt: str | None = None
@@ -62,6 +63,17 @@ class DataConfig:
         for name, least in (("size", 1), ("eval_size", 0), ("max_prompt_tokens", 1)):
             if (given := getattr(self, name)) < least:
                 raise DataError(f"data.{name} is {given}; it must be at least {least}")
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """The task's options by name.
+
+        Raises:
+            DataError: one is not written as ``key=value``.
+        """
+        if self.task_options is None:
+            return parse_options(DEMO_OPTIONS if self.source == DEMO else ())
+        return parse_options(self.task_options)
 
     def __call__(self, tokenizer: str, name: str = "prompts") -> "PromptSource":
         """The handle of the training prompts, in tokens of the model at path ``tokenizer``."""

@@ -7,7 +7,7 @@ does not load vLLM.
 from dataclasses import replace
 from typing import Any, Literal
 
-from rlgraph.builtin import resolve
+from rlgraph.builtin import learning_rate, resolve
 from rlgraph.models import Resident
 from rlgraph.settings import PolicyConfig, RunContext
 
@@ -21,8 +21,7 @@ def build_engine(resident: Resident, context: RunContext, executor: Executors) -
         RlgraphError: the model, data or function cannot be used as configured.
     """
     if isinstance(resident.settings, PolicyConfig):
-        settings = replace(resident.settings, path=resolve(resident.settings.path))
-        resident = replace(resident, settings=settings)
+        resident = replace(resident, settings=_complete(resident.settings))
     match resident.kind:
         case "sampler":
             return _sampler(resident, context, executor)
@@ -42,6 +41,15 @@ def build_engine(resident: Resident, context: RunContext, executor: Executors) -
             return resident.settings()
 
 
+def _complete(policy: PolicyConfig) -> PolicyConfig:
+    """Settings as engines want them: a real path, and a learning rate."""
+    rate = policy.trainer.learning_rate
+    trainer = replace(
+        policy.trainer, learning_rate=learning_rate(policy.path) if rate is None else rate
+    )
+    return replace(policy, path=resolve(policy.path), trainer=trainer)
+
+
 def _sampler(resident: Resident, context: RunContext, executor: Executors) -> Any:
     choice = resident.settings.sampler.engine
     if choice == "vllm" or (choice == "auto" and executor == "ray"):
@@ -58,10 +66,10 @@ def _trainer(resident: Resident, context: RunContext, executor: Executors) -> An
     if choice == "deepspeed" or (choice == "auto" and executor == "ray"):
         from rlgraph.engines.deepspeed import DeepSpeedTrainer
 
-        return DeepSpeedTrainer(resident.settings, context)
+        return DeepSpeedTrainer(resident.settings, context, head=resident.head)
     from rlgraph.engines.transformers import TransformersTrainer
 
-    return TransformersTrainer(resident.settings, context)
+    return TransformersTrainer(resident.settings, context, head=resident.head)
 
 
 def _scorer(resident: Resident, context: RunContext, executor: Executors) -> Any:
@@ -69,7 +77,7 @@ def _scorer(resident: Resident, context: RunContext, executor: Executors) -> Any
     if choice == "deepspeed" or (choice == "auto" and executor == "ray"):
         from rlgraph.engines.deepspeed import DeepSpeedScorer
 
-        return DeepSpeedScorer(resident.settings, context)
+        return DeepSpeedScorer(resident.settings, context, head=resident.head)
     from rlgraph.engines.transformers import TransformersScorer
 
-    return TransformersScorer(resident.settings, context)
+    return TransformersScorer(resident.settings, context, head=resident.head)

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor, nn
-from transformers import DynamicCache
+from torch import Tensor
+from transformers import DynamicCache, PreTrainedModel
 
 # Rows that have ended are taken out of the cache once they make up this share of it;
 # doing it at once would copy the whole cache for every row that ends.
@@ -74,7 +74,7 @@ def uniforms(keys: Sequence[tuple[int, ...]], count: int) -> Tensor:
 
 @torch.inference_mode()
 def decode(
-    model: nn.Module,
+    model: PreTrainedModel,
     prompts: Sequence[Tensor],
     owners: Sequence[int],
     limits: Sequence[int],
@@ -116,7 +116,7 @@ def decode(
 class _Batch:
     """Rows that are decoded together, left-padded so that they end at the same column."""
 
-    def __init__(self, model: nn.Module, prompts: Sequence[Tensor], owners: Tensor) -> None:
+    def __init__(self, model: PreTrainedModel, prompts: Sequence[Tensor], owners: Tensor) -> None:
         self._model = model
         self._cache = DynamicCache(config=model.config)
         width = max(len(prompt) for prompt in prompts)

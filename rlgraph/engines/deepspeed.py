@@ -7,6 +7,7 @@ MASTER_ADDR and MASTER_PORT, which whoever starts it has set.
 import datetime
 import logging
 import os
+import warnings
 from typing import Any
 
 import deepspeed
@@ -69,6 +70,8 @@ def join_ranks(timeout: datetime.timedelta) -> torch.device:
     """
     ready_cpu()
     logger.setLevel(logging.WARNING)
+    # DeepSpeed calls collectives by names that newer versions of torch warn about, every time.
+    warnings.filterwarnings("ignore", r"`torch\.distributed\..* is deprecated", FutureWarning)
     if missing := [name for name in VARIABLES if name not in os.environ]:
         raise EngineError(
             f"DeepSpeed needs {', '.join(missing)} in the environment of each rank; "
@@ -165,7 +168,9 @@ class DeepSpeedBackend:
                 self.engine.zero_grad()
             return float(norm)
         self.engine.step()
-        return float(self.engine.get_global_grad_norm()) if self.engine.was_step_applied() else torch.inf
+        if not self.engine.was_step_applied():
+            return torch.inf
+        return float(self.engine.get_global_grad_norm())
 
     def gathered(self) -> dict[str, Tensor]:
         """On rank 0 all weights, on CPU; on the others nothing. All ranks take part."""

@@ -13,6 +13,7 @@ rank (materialising a tensor may be a collective)::
 The samplers must be built with ``VllmSampler(..., transfer=backend)``.
 """
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -21,6 +22,9 @@ import torch
 from torch import Tensor
 
 from rlgraph.engines.vllm_setup import Transfer
+
+BUFFER = 256 << 20
+"""Bytes that are handed over at a time, at least."""
 
 Call = Callable[..., Any]
 """``call(method, *args, **kwargs)``: start a method of one sampler, give what to wait for."""
@@ -92,8 +96,8 @@ class Engines:
 
     def update_weights(self, update_info: Any) -> None:
         """Receive what the trainer sends at the same time (nccl), or has laid out (ipc)."""
-        self._wait([call("receive", "update_weights", update_info=update_info)
-                    for call in self._calls])  # fmt: skip
+        calls = self._calls
+        self._wait([call("receive", "update_weights", update_info=update_info) for call in calls])
 
     def finish_weight_update(self, weight_version: str | None = None) -> None:
         """Sample from the new weights from now on."""
@@ -144,7 +148,10 @@ def open_link(
     else:
         from vllm.distributed.weight_transfer.ipc_engine import IPCTrainerInitInfo
 
-        # Packed: one buffer of bounded size instead of a second copy of the model.
-        info = IPCTrainerInitInfo(packed=True, rank=rank)
+        # Packed: one buffer instead of a second copy of the model. Each tensor must fit.
+        largest = max(math.prod(t.shape) * t.dtype.itemsize for t in source.metadata())
+        info = IPCTrainerInitInfo(
+            packed=True, packed_buffer_size_bytes=max(largest, BUFFER), rank=rank
+        )
     end = WeightTransferTrainerFactory.trainer_init(info, client=engines, source=source)  # type: ignore[arg-type]
     return Link(end, engines)

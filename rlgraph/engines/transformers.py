@@ -79,9 +79,7 @@ class TorchBackend:
 class TransformersTrainer(Learner):
     """A policy (``head="lm"``) or a critic (``head="value"``) that learns in this process."""
 
-    def __init__(
-        self, policy: PolicyConfig, context: RunContext, *, head: Head = "lm"
-    ) -> None:
+    def __init__(self, policy: PolicyConfig, context: RunContext, *, head: Head = "lm") -> None:
         self._backend = TorchBackend(policy, head)
         super().__init__(self._backend, head, policy, context)
 
@@ -99,9 +97,7 @@ class TransformersTrainer(Learner):
 class TransformersScorer(FrozenModel):
     """A model that is never trained: a reference, or a frozen critic by its head."""
 
-    def __init__(
-        self, policy: PolicyConfig, context: RunContext, *, head: Head = "lm"
-    ) -> None:
+    def __init__(self, policy: PolicyConfig, context: RunContext, *, head: Head = "lm") -> None:
         model = PlainModel(policy.path, head, policy.trainer.dtype)
         super().__init__(model, head, policy, Alone())
 
@@ -119,11 +115,11 @@ class TransformersSampler:
         device = this_device()
         self._policy = policy
         self._context = context
-        model = load(policy.path, "lm", compute_dtype(policy.sampler.dtype, device))
-        self._model = model.to(device).eval().requires_grad_(False)
+        self._model = load(policy.path, "lm", compute_dtype(policy.sampler.dtype, device))
+        torch.nn.Module.to(self._model, device).eval().requires_grad_(False)
         self._tokenizer = AutoTokenizer.from_pretrained(policy.path)
         self._version = 0
-        allowed = getattr(model.config, "max_position_embeddings", None) or 4096
+        allowed = getattr(self._model.config, "max_position_embeddings", None) or 4096
         self._max_len = policy.sampler.max_model_len or min(allowed, 4096)
 
     def load_weights(self, weights: Weights) -> None:
@@ -236,7 +232,9 @@ class TransformersSampler:
             group=prompts.group.cpu().repeat_interleave(samples),
             truncated=truncated,
             policy_version=torch.full((count,), self._version, dtype=torch.long),
-            response=[self._tokenizer.decode(ids, skip_special_tokens=True) for ids in answers],
+            response=[
+                str(self._tokenizer.decode(ids, skip_special_tokens=True)) for ids in answers
+            ],
             columns=[dict(columns) for columns in prompts.columns for _ in range(samples)],
             batch_size=[count],
         )

@@ -2,6 +2,7 @@
 
 import os
 import tempfile
+import weakref
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
@@ -15,7 +16,7 @@ from transformers import AutoConfig, AutoModelForCausalLM
 from rlgraph.engines.checksum import checksums, compare, compare_shapes
 from rlgraph.engines.protocols import Weights
 from rlgraph.engines.vllm_rollout import assemble
-from rlgraph.engines.vllm_setup import Transfer, load_llm, longest_sequence
+from rlgraph.engines.vllm_setup import Transfer, end, load_llm, longest_sequence
 from rlgraph.errors import EngineError
 from rlgraph.records import Prompts, Rollout
 from rlgraph.settings import PolicyConfig, RunContext
@@ -24,6 +25,9 @@ from rlgraph.training.model import checkpoint_tensors
 State = Literal["awake", "weights awake", "asleep", "failed", "closed"]
 
 SHARED_MEMORY = Path("/dev/shm")
+
+LIVE: weakref.WeakSet["VllmSampler"] = weakref.WeakSet()
+"""Engines of this process that are not closed."""
 
 
 class VllmSampler:
@@ -47,6 +51,7 @@ class VllmSampler:
         self._state: State = "closed"
         self._llm: Any = load_llm(policy, context.seed, transfer)
         self._state = "awake"
+        LIVE.add(self)
         self._stale = False
         """Were the weights thrown away in sleep, and none loaded since?"""
         self._version = 0
@@ -123,7 +128,8 @@ class VllmSampler:
         groups = prompts.group.tolist()
         requests = [
             SamplingParams(
-                n=samples,
+                # Greedy samples are all the same, and vLLM takes only one.
+                n=samples if heat else 1,
                 temperature=heat,
                 top_p=settings.top_p if heat else 1.0,
                 top_k=settings.top_k if heat else 0,
@@ -141,11 +147,8 @@ class VllmSampler:
         self._state = "failed"  # Until proven otherwise: requests may be left over.
         outputs = self._llm.generate(inputs, requests, use_tqdm=False)
         self._state = "awake"
-        return [
-            answer
-            for output in outputs
-            for answer in sorted(output.outputs, key=lambda answer: answer.index)
-        ]
+        found = [sorted(output.outputs, key=lambda answer: answer.index) for output in outputs]
+        return [answer for some in found for answer in (some if heat else some * samples)]
 
     def _seed(self, group: int, length: int) -> int:
         """The first sample's seed; vLLM counts up from there for a prompt's other samples."""
@@ -200,7 +203,9 @@ class VllmSampler:
             EngineError: the engine is asleep.
         """
         self._check(f"receive {step}", "awake", "weights awake")
+        state, self._state = self._state, "failed"
         self._llm.collective_rpc(step, kwargs=arguments)
+        self._state = state
 
     def received(self, version: int) -> None:
         """End a weight transfer: what is sampled next comes from the new weights."""
@@ -291,7 +296,8 @@ class VllmSampler:
         """End the engine and its workers; it cannot be used again."""
         if self._state != "closed":
             self._state = "closed"
-            self._llm.llm_engine.engine_core.shutdown()
+            LIVE.discard(self)
+            end(self._llm, alone=not LIVE)
             self._llm = None
 
     def _check(self, action: str, *allowed: State) -> None:

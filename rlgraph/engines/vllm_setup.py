@@ -1,5 +1,6 @@
 """Loading vLLM: its environment, its settings, and the traps on the way."""
 
+import gc
 import logging
 import os
 from typing import Any, Literal
@@ -53,6 +54,24 @@ def load_llm(policy: PolicyConfig, seed: int, transfer: Transfer | None) -> Any:
     finally:
         # vLLM turns it into a no-op to protect a thread binding that this mode has not.
         torch.set_num_threads = set_num_threads
+
+
+def end(llm: Any, *, alone: bool) -> None:
+    """Shut an engine down; ``alone``: no other one lives in this process.
+
+    vLLM's shutdown takes down the process groups that all engines of a process share,
+    so with others still running only what is this one's own is ended.
+    """
+    client = llm.llm_engine.engine_core
+    if alone:
+        client.shutdown()
+    else:
+        # Or it would run when the object is collected.
+        client._finalizer.detach()
+        client.engine_core.scheduler.shutdown()
+        if llm.llm_engine.vllm_config.parallel_config.world_size > 1:
+            client.engine_core.model_executor.shutdown()
+        gc.unfreeze()
 
 
 def longest_sequence(policy: PolicyConfig) -> int:

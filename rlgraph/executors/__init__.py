@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from rlgraph.metrics import Metrics
+from rlgraph.metrics import Metrics, merge_into
 from rlgraph.plan import Plan
 from rlgraph.rows import Rows
 
@@ -16,6 +16,15 @@ class StepReport:
     metrics: Metrics = field(default_factory=dict)
     seconds: dict[str, float] = field(default_factory=dict)
     """Time per node, and per weight sync, sleep and wake."""
+    skipped: set[str] = field(default_factory=set)
+    """Nodes that were not run, since one before them asked for another round."""
+
+    def add(self, other: "StepReport") -> None:
+        """Take in the report of a further round of the same step."""
+        merge_into(self.metrics, other.metrics)
+        for name, seconds in other.seconds.items():
+            self.seconds[name] = self.seconds.get(name, 0.0) + seconds
+        self.skipped = other.skipped
 
 
 class Executor(Protocol):

@@ -13,6 +13,7 @@ from rlgraph.errors import EngineError
 from rlgraph.executors.shards import Positions
 from rlgraph.executors.transit import Argument, Receipt, Slice, gather
 from rlgraph.graph import Node
+from rlgraph.node import Split
 from rlgraph.rows import Rows
 from rlgraph.types import EdgeType
 
@@ -38,10 +39,14 @@ class Distributed:
     groups: np.ndarray | None = None
 
 
-def argument(value: Distributed, field: str | None, kind: EdgeType, wanted: Positions) -> Argument:
-    """How to gather the rows at ``wanted`` from the pieces that hold them."""
+def argument(
+    value: Distributed, field: str | None, kind: EdgeType, wanted: Positions | None
+) -> Argument:
+    """How to gather the rows at ``wanted``, or all, from the pieces that hold them."""
     if value.rows is None:
         return Argument(kind, field, [Slice(value.pieces[0].ref, None)], None)
+    if wanted is None:
+        wanted = np.arange(value.rows)
     slices, found = [], []
     for piece in value.pieces:
         assert piece.positions is not None
@@ -68,8 +73,7 @@ def put(value: Rows, kind: EdgeType) -> Distributed:
 
 def fetch(value: Distributed, wanted: Positions | None, timeout: float) -> Rows:
     """The rows at ``wanted``, or all, in this process."""
-    positions = np.arange(value.rows or 0) if wanted is None else wanted
-    return gather({"value": argument(value, None, value.kind, positions)}, timeout)["value"]
+    return gather({"value": argument(value, None, value.kind, wanted)}, timeout)["value"]
 
 
 def count_rows(node: Node, inputs: Mapping[str, Distributed]) -> int | None:
@@ -79,7 +83,7 @@ def count_rows(node: Node, inputs: Mapping[str, Distributed]) -> int | None:
         EngineError: the inputs disagree.
     """
     counts = {port: value.rows for port, value in inputs.items() if value.rows is not None}
-    if len(set(counts.values())) > 1:
+    if len(set(counts.values())) > 1 and node.function.split is not Split.NEVER:
         listing = ", ".join(f"{port} has {count}" for port, count in counts.items())
         raise EngineError(f"{node.where}: {node.name}: its inputs differ in rows: {listing}")
     return next(iter(counts.values()), None)
@@ -102,7 +106,7 @@ def combine(
         return Distributed(kind, [Piece(references[0], None)], None)
     counts = [receipt.rows or 0 for receipt in receipts]
     total = sum(counts)
-    kept = bool(inputs) and [len(shard) for shard in shards] == counts
+    kept = any(value.rows for value in inputs) and [len(shard) for shard in shards] == counts
     runs = np.split(np.arange(total), np.cumsum(counts)[:-1])
     positions = list(shards) if kept else runs
     known = [value for value in inputs if kept and value.rows == total]

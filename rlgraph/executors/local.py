@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from rlgraph.engines.build import build_engine
-from rlgraph.errors import PlacementError
+from rlgraph.errors import AnotherRound, PlacementError
 from rlgraph.executors import StepReport
 from rlgraph.executors.shards import spread
 from rlgraph.graph import Node
@@ -53,6 +53,8 @@ class LocalExecutor:
             began = time.perf_counter()
             match event.action:
                 case Run(node=name):
+                    if name in report.skipped:
+                        continue
                     self._run(plan.graph.nodes[name], report)
                     label = name
                 case SyncWeights(trainer=trainer, sampler=sampler):
@@ -81,6 +83,8 @@ class LocalExecutor:
         with collect() as metrics:
             try:
                 self.values[node.name] = node.function.run(arguments)
+            except AnotherRound:
+                report.skipped |= {node.name} | node.graph.dependents(node.name)
             except Exception as error:
                 error.add_note(f"in node {node.name}, made at {node.where}")
                 raise

@@ -93,6 +93,9 @@ class RayExecutor:
         while waiting or started:
             for index, event in [entry for entry in waiting if ended.issuperset(entry[1].after)]:
                 waiting.remove((index, event))
+                if isinstance(event.action, Run) and event.action.node in report.skipped:
+                    ended.add(index)
+                    continue
                 started[index] = self._start(plan, event.action)
             self._await_one(started)
             for index in [index for index, event in started.items() if not event.waiting]:
@@ -174,6 +177,7 @@ class RayExecutor:
         inputs = {port: self.values[value.node.name] for port, value in node.inputs.items()}
         count = count_rows(node, inputs)
         split = node.function.split
+        whole = split is Split.NEVER
         if node.resident and node.resident.kind in ("prompts", "state"):
             # What changes from call to call exists once: on the first worker.
             split = Split.NEVER
@@ -195,7 +199,7 @@ class RayExecutor:
         started.shards = shards
         for number, shard in enumerate(shards):
             arguments = {
-                port: argument(inputs[port], value.field, value.type, shard)
+                port: argument(inputs[port], value.field, value.type, None if whole else shard)
                 for port, value in node.inputs.items()
             }
             keep = node.function.result is not None and (split is not Split.NEVER or number == 0)
@@ -234,7 +238,9 @@ class RayExecutor:
             for receipt in receipts:
                 merge_into(report.metrics, receipt.metrics)
             node = plan.graph.nodes[started.action.node]
-            if (kind := node.function.result) is not None:
+            if any(receipt.another_round for receipt in receipts):
+                report.skipped |= {node.name} | plan.graph.dependents(node.name)
+            elif (kind := node.function.result) is not None:
                 inputs = [self.values[value.node.name] for value in node.inputs.values()]
                 given = sorted(started.results)
                 self.values[node.name] = combine(

@@ -42,6 +42,8 @@ class Receipt:
     groups: np.ndarray | None
     metrics: Metrics
     seconds: float
+    another_round: bool = False
+    """Did the node ask for one?"""
 
 
 def gather(arguments: Mapping[str, Argument], timeout: float) -> dict[str, Any]:

@@ -12,6 +12,7 @@ import torch
 
 from rlgraph import rows, wire
 from rlgraph.engines.build import build_engine
+from rlgraph.errors import AnotherRound
 from rlgraph.executors.transit import Argument, Receipt, gather
 from rlgraph.metrics import collect
 from rlgraph.models import Resident
@@ -73,12 +74,15 @@ class Worker:
         call: dict[str, Any] = {**task.constants, **given}
         if task.resident is not None and task.function.role is not None:
             call[task.function.role.name] = self.engines[task.resident]
-        try:
-            with collect() as metrics:
+        with collect() as metrics:
+            try:
                 result = task.function.run(call)
-        except Exception as error:
-            error.add_note(f"in node {node}, made at {task.where}")
-            raise
+            except AnotherRound:
+                seconds = time.perf_counter() - began
+                return None, Receipt(None, None, None, metrics, seconds, another_round=True)
+            except Exception as error:
+                error.add_note(f"in node {node}, made at {task.where}")
+                raise
         seconds = time.perf_counter() - began
         if result is None or not keep:
             return None, Receipt(None, None, None, metrics, seconds)

@@ -13,8 +13,7 @@ class RewardConfig:
     """What scores the responses."""
 
     function: str = "reasoning_gym"
-    """file.py:name or package.module:name of a function, reasoning_gym (the task's own scorer),
-    or math_verify (is the answer mathematically equal?)."""
+    """A function as file.py:name or package.module:name, or reasoning_gym, or math_verify."""
     model: str | None = None
     """A reward model in its place: a Hugging Face sequence classifier with one output."""
     timeout: float = 60.0

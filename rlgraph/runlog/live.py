@@ -143,10 +143,10 @@ class View:
         curve = Text(sparkline(self.rewards, 24), "green")
         table.add_row("reward", Text(show("reward/mean"), "bold green"), curve)
         table.add_row("  spread", show("reward/std"), "")
-        table.add_row("KL", show("policy/kl"), "")
+        table.add_row("KL", show("kl/reference"), "")
         cut = metrics.get("rollout/truncated")
         note = f"tokens, {cut:.0%} cut off" if cut is not None and cut == cut else "tokens"
-        table.add_row("length", show("rollout/length"), Text(note, "dim"))
+        table.add_row("length", show("rollout/response_length"), Text(note, "dim"))
         table.add_row("speed", show("rollout/tokens_per_second"), Text("tokens/s", "dim"))
         table.add_row("policy loss", show("policy/loss"), "")
         table.add_row("grad norm", show("policy/grad_norm"), "")

@@ -6,7 +6,7 @@ from typing import TextIO
 from rlgraph.runlog.entries import Entry, Evaluation, Event, Sample, Samples, Step
 from rlgraph.runlog.text import number, shorten, visible
 
-_SHOWN = (("reward", "reward/mean"), ("kl", "policy/kl"), ("length", "rollout/length"))
+_SHOWN = (("reward", "reward/mean"), ("kl", "kl/reference"), ("length", "rollout/response_length"))
 
 
 class PlainSink:

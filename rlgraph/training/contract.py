@@ -26,9 +26,7 @@ class LossCall:
     inputs: Mapping[str, Any]
 
     @classmethod
-    def of(
-        cls, loss: Loss, rows: Sequences, inputs: Mapping[str, Any], head: Head
-    ) -> "LossCall":
+    def of(cls, loss: Loss, rows: Sequences, inputs: Mapping[str, Any], head: Head) -> "LossCall":
         """Check that everything the loss asks for is there and fits the rows.
 
         Raises:
@@ -97,9 +95,9 @@ def _cut(value: Any, port: Port, index: Tensor, width: int, device: torch.device
         return value
     kinds = [kind for kind in port.types if isinstance(kind, Array | Record)]
     kind = next(kind for kind in kinds if kind.fault(value, {}) is None)
-    if isinstance(kind, Array):
-        if "batch" not in kind.dims:
-            return value.to(device)
-        axis = kind.dims.index("batch")
-        return resize(value.index_select(axis, index.to(value.device)), kind, width).to(device)
+    if isinstance(value, Tensor) and isinstance(kind, Array):
+        if "batch" in kind.dims:
+            axis = kind.dims.index("batch")
+            value = value.index_select(axis, index.to(value.device))
+        return resize(value, kind, width).to(device)
     return resize(value[index], kind, width).to(device)

@@ -1,11 +1,18 @@
 """A Hugging Face model whose head runs only where it is asked."""
 
-from collections.abc import Mapping
+import contextlib
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import torch
 from torch import Tensor, nn
-from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForTokenClassification
+from transformers import (
+    AutoConfig,
+    AutoModelForCausalLM,
+    AutoModelForTokenClassification,
+    PreTrainedModel,
+)
+from transformers.utils import logging
 
 from rlgraph.errors import EngineError
 from rlgraph.settings import Dtype
@@ -44,11 +51,12 @@ def training_dtype(dtype: Dtype, device: torch.device) -> torch.dtype:
     return compute_dtype(dtype, device)
 
 
-def load(path: str, head: Head, dtype: torch.dtype) -> nn.Module:
+def load(path: str, head: Head, dtype: torch.dtype) -> PreTrainedModel:
     """A pretrained model with dropout off: training and scoring see one distribution.
 
     A value head that the checkpoint does not have starts at 0, so that an untrained
-    critic says 0 everywhere. It is saved in Hugging Face's token-classification format.
+    critic says 0 everywhere; a reward model's own head is kept. It is saved in
+    Hugging Face's token-classification format.
 
     Raises:
         EngineError: nothing loadable at ``path``.
@@ -60,19 +68,32 @@ def load(path: str, head: Head, dtype: torch.dtype) -> nn.Module:
                 setattr(config, name, 0.0)
         options: dict[str, Any] = {"config": config, "dtype": dtype}
         if head == "lm":
-            model = AutoModelForCausalLM.from_pretrained(path, **options)
-        else:
-            config.num_labels = 1
-            config.classifier_dropout = 0.0
+            return AutoModelForCausalLM.from_pretrained(path, **options)
+        config.num_labels = 1
+        config.classifier_dropout = 0.0
+        with _errors_only():
             model, report = AutoModelForTokenClassification.from_pretrained(
                 path, **options, output_loading_info=True
             )
-            if any(key.startswith("score.") for key in report["missing_keys"]):
-                for parameter in model.score.parameters():
-                    nn.init.zeros_(parameter)
     except (OSError, ValueError) as error:
-        raise EngineError(f"cannot load a model with a {head} head from '{path}': {error}") from error
+        raise EngineError(
+            f"cannot load a model with a {head} head from '{path}': {error}"
+        ) from error
+    for name, parameter in model.score.named_parameters():
+        if f"score.{name}" in report["missing_keys"]:
+            nn.init.zeros_(parameter)
     return model
+
+
+@contextlib.contextmanager
+def _errors_only() -> Iterator[None]:
+    """Without the warning that a value head is new, which is what is meant."""
+    before = logging.get_verbosity()
+    logging.set_verbosity_error()
+    try:
+        yield
+    finally:
+        logging.set_verbosity(before)
 
 
 class Headed(nn.Module):
@@ -83,10 +104,11 @@ class Headed(nn.Module):
     vocabularies that saves most of the memory.
     """
 
-    def __init__(self, model: nn.Module, head: Head) -> None:
+    def __init__(self, model: PreTrainedModel, head: Head) -> None:
         super().__init__()
         self.model = model
         layer = model.get_output_embeddings() if head == "lm" else model.score
+        assert isinstance(layer, nn.Module)
         layer.register_forward_pre_hook(self._pick)
         self._positions: Tensor | None = None
 

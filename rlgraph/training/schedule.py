@@ -2,6 +2,7 @@
 
 import math
 
+from rlgraph.errors import EngineError
 from rlgraph.settings import TrainerConfig
 
 
@@ -11,7 +12,12 @@ def learning_rate(config: TrainerConfig, step: int, total: int) -> float:
     It rises linearly over ``warmup_steps``, the first step included, so that no
     step is wasted on a rate of 0. Then it stays, or falls to ``min_learning_rate``
     linearly or along half a cosine, which the last step reaches.
+
+    Raises:
+        EngineError: the peak is not set.
     """
+    if config.learning_rate is None:
+        raise EngineError("trainer.learning_rate is not set, and nothing recommends one")
     peak, low, warmup = config.learning_rate, config.min_learning_rate, config.warmup_steps
     if step < warmup:
         return peak * (step + 1) / warmup

@@ -4,12 +4,11 @@ from rlgraph import DataError
 from rlgraph.builtin.heldout import is_held_out
 from rlgraph.data import DataConfig, StreamSettings
 from rlgraph.data.dataset import PromptDataset
-from rlgraph.data.settings import parse_options
 from rlgraph.data.tasks import read_task
 
 
 def test_questions_carry_what_their_scorer_needs() -> None:
-    options = parse_options(DataConfig().task_options)
+    options = DataConfig().options
     first = next(read_task("basic_arithmetic", 5, options)).columns
     assert first is not None
     assert first["prompt"] == first["question"] == "Calculate 5 + 33."
@@ -49,3 +48,10 @@ def test_held_out_questions_are_never_trained_on(plain: str) -> None:
     questions = {row["question"] for row in held_out.columns}
     assert len(questions) == len(held_out) == 10
     assert len(train) > 300
+
+
+def test_only_the_default_task_has_options_of_its_own() -> None:
+    other = DataConfig(source="reasoning_gym:chain_sum")
+    assert other.options == {}
+    assert DataConfig(task_options=()).options == {}
+    assert DataConfig(task_options=("max_terms=3",)).options == {"max_terms": 3}

@@ -11,8 +11,8 @@ from rlgraph.records import Prompts, Rollout
 CHARACTERS = ["<pad>", "<eos>", *"0123456789+-*= abcdefghijklmnopqrstuvwxyz?."]
 
 
-def make_tiny_model(folder: Path) -> Path:
-    """Qwen2 with tied embeddings and a tokenizer of one token a character."""
+def make_tiny_model(folder: Path, *, tied: bool = True) -> Path:
+    """Qwen2, by default with tied embeddings, and a tokenizer of one token a character."""
     from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers
     from transformers import PreTrainedTokenizerFast, Qwen2Config, Qwen2ForCausalLM
 
@@ -31,7 +31,7 @@ def make_tiny_model(folder: Path) -> Path:
         num_attention_heads=2,
         num_key_value_heads=2,
         intermediate_size=128,
-        tie_word_embeddings=True,
+        tie_word_embeddings=tied,
         max_position_embeddings=128,
         # Far from uniform, so that mistakes show.
         initializer_range=0.3,
@@ -46,6 +46,11 @@ def make_tiny_model(folder: Path) -> Path:
 @pytest.fixture(scope="session")
 def tiny_model(tmp_path_factory: pytest.TempPathFactory) -> str:
     return str(make_tiny_model(tmp_path_factory.mktemp("tiny")))
+
+
+@pytest.fixture(scope="session")
+def untied_model(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return str(make_tiny_model(tmp_path_factory.mktemp("untied"), tied=False))
 
 
 def make_prompts(texts: list[str], first_group: int = 0) -> Prompts:

@@ -3,6 +3,7 @@
 import dataclasses
 import datetime
 import os
+import signal
 import sys
 from pathlib import Path
 
@@ -10,7 +11,7 @@ import torch
 from conftest import make_rows
 from test_transformers import policy_gradient
 
-from rlgraph.engines.deepspeed import DeepSpeedScorer, DeepSpeedTrainer
+from rlgraph.engines.deepspeed import DeepSpeedScorer, DeepSpeedTrainer, limit_waiting
 from rlgraph.metrics import collect
 from rlgraph.settings import PolicyConfig, RunContext, TrainerConfig
 
@@ -20,9 +21,7 @@ WAIT = datetime.timedelta(seconds=60)
 
 def policy_of(path, **trainer):
     settings = {"learning_rate": 1e-4, "schedule": "linear", "weight_decay": 0.1} | trainer
-    return PolicyConfig(
-        path=path, max_tokens_per_micro_batch=60, trainer=TrainerConfig(**settings)
-    )
+    return PolicyConfig(path=path, max_tokens_per_micro_batch=60, trainer=TrainerConfig(**settings))
 
 
 def updates(engine):
@@ -36,7 +35,7 @@ def updates(engine):
         engine.train(policy_gradient, make_rows(count, seed), inputs, **options)
 
 
-def main(path, folder):
+def train(path, folder):
     rank, results = int(os.environ["RANK"]), {}
     variants = {f"stage {stage}": {"zero_stage": stage} for stage in range(4)}
     variants["stage 3, checkpointing"] = {"zero_stage": 3, "gradient_checkpointing": True}
@@ -65,5 +64,21 @@ def main(path, folder):
     torch.save(results, folder / f"rank{rank}.pt")
 
 
+def hang(path):
+    """Rank 1 never takes part in the update; rank 0 has to notice."""
+    engine = DeepSpeedTrainer(policy_of(path, zero_stage=2), CONTEXT, timeout=WAIT)
+    if os.environ["RANK"] == "1":
+        signal.pause()
+    limit_waiting(datetime.timedelta(seconds=2))
+    try:
+        updates(engine)
+    except RuntimeError as error:
+        print("noticed:", error, flush=True)
+    os._exit(0)  # an orderly exit would wait for the other rank
+
+
 if __name__ == "__main__":
-    main(sys.argv[1], Path(sys.argv[2]))
+    if sys.argv[1] == "hang":
+        hang(sys.argv[2])
+    else:
+        train(sys.argv[2], Path(sys.argv[3]))

@@ -1,7 +1,7 @@
 import pytest
 import torch
 from cases import Case, cases, close
-from hypothesis import given
+from hypothesis import given, settings
 from torch import tensor
 
 from rlgraph.metrics import collect
@@ -31,6 +31,7 @@ def test_equals_plain_python(clip: float | None, case: Case) -> None:
 
 
 @pytest.mark.parametrize("clip", [None, 0.3])
+@settings(max_examples=20)
 @given(case=cases())
 def test_gradient_equals_finite_differences(clip: float | None, case: Case) -> None:
     at = case.first.double().requires_grad_()

@@ -43,6 +43,15 @@ def test_right_answers_score_one_with_white_space_around_them() -> None:
     assert score("reasoning_gym", padded, rows) == [1.0] * 6
 
 
+def test_the_scorer_is_configured_as_the_questions_were() -> None:
+    # This task refuses numbers over max_value.
+    rows = questions("puzzle24", 4, max_value=10)
+    answers = [row["answer"] for row in rows]
+    assert score("reasoning_gym", answers, rows) == [1.0] * 4
+    stricter = [{**row, "task_options": {"max_value": 3}} for row in rows]
+    assert max(score("reasoning_gym", answers, stricter)) < 1.0
+
+
 def test_partial_credit_is_passed_on() -> None:
     (row,) = questions("basic_arithmetic", 1)
     assert score("reasoning_gym", [f"{row['answer']}" * 2], [row]) == [0.5]

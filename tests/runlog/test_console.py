@@ -15,10 +15,10 @@ from rlgraph.runlog.plain import PlainSink
 METRICS = {
     "reward/mean": 0.412,
     "reward/std": 0.3,
-    "policy/kl": 0.0013,
+    "kl/reference": 0.0013,
     "policy/loss": -0.02,
     "policy/grad_norm": 0.7,
-    "rollout/length": 3.2,
+    "rollout/response_length": 3.2,
     "rollout/truncated": 0.25,
     "rollout/tokens_per_second": 12345.0,
     "some/thing_else": 7.0,

@@ -45,12 +45,12 @@ def test_metrics_are_one_object_a_step_flushed_at_once(tmp_path):
 def test_what_is_not_finite_is_null_named_and_warned_of_once(tmp_path):
     with RunLog(tmp_path, QUIET, 2, "t") as log:
         for step in (1, 2):
-            log.step(step, {"policy/kl": math.nan, "a/b": math.inf, "c/d": 1.0}, {})
+            log.step(step, {"kl/reference": math.nan, "a/b": math.inf, "c/d": 1.0}, {})
     for line in lines(tmp_path / "metrics.jsonl"):
-        assert line["policy/kl"] is None and line["a/b"] is None and line["c/d"] == 1.0
-        assert line["non_finite"] == ["policy/kl", "a/b"]
+        assert line["kl/reference"] is None and line["a/b"] is None and line["c/d"] == 1.0
+        assert line["non_finite"] == ["kl/reference", "a/b"]
     warnings = [e for e in lines(tmp_path / "events.jsonl") if e["kind"] == "warning"]
-    assert [w["message"] for w in warnings] == ["not finite: policy/kl, a/b"]
+    assert [w["message"] for w in warnings] == ["not finite: kl/reference, a/b"]
     assert warnings[0]["step"] == 1
 
 

@@ -13,8 +13,7 @@ MODES = ["token-mean", "seq-mean-token-mean", "seq-mean-token-sum", "seq-sum-con
 def reference(terms, mask, mode, constant):
     """The definitions, row by row and token by token, in float64."""
     rows = [
-        [float(terms[i, t]) for t in range(mask.shape[1]) if mask[i, t]]
-        for i in range(len(mask))
+        [float(terms[i, t]) for t in range(mask.shape[1]) if mask[i, t]] for i in range(len(mask))
     ]
     rows = [row for row in rows if row]
     if mode == "token-mean":

@@ -2,6 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rlgraph.errors import EngineError
 from rlgraph.settings import TrainerConfig
 from rlgraph.training.schedule import learning_rate
 
@@ -22,6 +23,11 @@ def test_linear_reaches_the_minimum_at_the_last_step():
 
 def test_cosine():
     assert rates(3, schedule="cosine") == pytest.approx([1.0, 0.5, 0.0])
+
+
+def test_a_missing_rate_is_an_error():
+    with pytest.raises(EngineError, match="learning_rate is not set"):
+        learning_rate(TrainerConfig(), 0, 1)
 
 
 @given(
