@@ -1,9 +1,8 @@
 """Evaluation: the mean reward of greedy responses to held-out prompts."""
 
-from rlgraph.nodes import generate, score
-
 from rlgraph import Graph
 from rlgraph.config import OnPolicyConfig
+from rlgraph.nodes import generate, score
 
 
 def build(config: OnPolicyConfig) -> Graph:

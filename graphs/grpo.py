@@ -7,6 +7,8 @@ response (``aggregation="seq-mean-token-mean"`` in ``update`` gives the paper's)
 
 from dataclasses import dataclass
 
+from rlgraph import Graph
+from rlgraph.config import OnPolicyConfig
 from rlgraph.nodes import (
     clipped_policy_loss,
     generate,
@@ -15,9 +17,6 @@ from rlgraph.nodes import (
     score,
     update,
 )
-
-from rlgraph import Graph
-from rlgraph.config import OnPolicyConfig
 
 
 @dataclass(frozen=True)

@@ -35,7 +35,7 @@ class Config(OnPolicyConfig):
     """What the second reward's advantage counts beside the first's."""
 
 
-def brevity(responses: list[str]) -> list[float]:
+def brevity(prompts: list[str], responses: list[str]) -> list[float]:
     """Shorter is better: minus the number of characters."""
     return [-float(len(response)) for response in responses]
 

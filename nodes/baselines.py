@@ -3,11 +3,11 @@
 from typing import Literal
 
 from jaxtyping import Bool, Float, Int
-from rlgraph.nodes.groups import group_statistics, log_groups, spread_over_actions
 from torch import Tensor
 
 from rlgraph import Split, node
 from rlgraph.metrics import log
+from rlgraph.nodes.groups import group_statistics, log_groups, spread_over_actions
 from rlgraph.records import Rewards, Rollout
 
 

@@ -1,11 +1,11 @@
 """A policy loss that clips the importance weight, not the update."""
 
 from jaxtyping import Float
-from rlgraph.nodes.kl import Estimator
-from rlgraph.nodes.ratio import kl_term, log_policy, log_ratio_to_old
 from torch import Tensor
 
 from rlgraph.metrics import log
+from rlgraph.nodes.kl import Estimator
+from rlgraph.nodes.ratio import kl_term, log_policy, log_ratio_to_old
 from rlgraph.records import Rollout
 
 

@@ -5,11 +5,11 @@ more than that. ``rewards.valid`` and ``rollout.truncated`` are such values too.
 """
 
 from jaxtyping import Bool, Int
-from rlgraph.nodes.groups import group_statistics
 from torch import Tensor
 
 from rlgraph import Split, node
 from rlgraph.metrics import log
+from rlgraph.nodes.groups import group_statistics
 from rlgraph.records import Rewards, Rollout
 
 

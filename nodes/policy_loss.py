@@ -1,11 +1,11 @@
 """The clipped policy loss of PPO and GRPO, and its unclipped ancestor."""
 
 from jaxtyping import Float
-from rlgraph.nodes.kl import Estimator
-from rlgraph.nodes.ratio import kl_term, log_clipping, log_policy, log_ratio_to_old
 from torch import Tensor
 
 from rlgraph.metrics import log
+from rlgraph.nodes.kl import Estimator
+from rlgraph.nodes.ratio import kl_term, log_clipping, log_policy, log_ratio_to_old
 from rlgraph.records import Rollout
 
 

@@ -1,11 +1,11 @@
 """The pieces that policy losses share: ratio, KL term, metrics."""
 
 from jaxtyping import Bool, Float
-from rlgraph.nodes.correction import log_mismatch
-from rlgraph.nodes.kl import Estimator, estimate_kl
 from torch import Tensor
 
 from rlgraph.metrics import log
+from rlgraph.nodes.correction import log_mismatch
+from rlgraph.nodes.kl import Estimator, estimate_kl
 from rlgraph.records import Rollout
 
 LOG_RATIO_LIMIT = 20.0

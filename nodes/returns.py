@@ -1,14 +1,14 @@
 """From token rewards to returns and advantages."""
 
 from jaxtyping import Bool, Float
-from rlgraph.nodes.groups import spread_over_actions
-from rlgraph.nodes.scan import ActionTokens, discounted_sum
 from tensordict import TensorClass
 from torch import Tensor
 from torch.nn.functional import pad
 
 from rlgraph import Split, node
 from rlgraph.metrics import log
+from rlgraph.nodes.groups import spread_over_actions
+from rlgraph.nodes.scan import ActionTokens, discounted_sum
 from rlgraph.records import Rewards
 
 

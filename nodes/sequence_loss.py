@@ -1,10 +1,10 @@
 """A policy loss whose importance ratio belongs to the sequence."""
 
 from jaxtyping import Float
-from rlgraph.nodes.kl import Estimator
-from rlgraph.nodes.ratio import kl_term, log_clipping, log_policy, log_ratio_to_old
 from torch import Tensor
 
+from rlgraph.nodes.kl import Estimator
+from rlgraph.nodes.ratio import kl_term, log_clipping, log_policy, log_ratio_to_old
 from rlgraph.records import Rollout
 
 

@@ -60,7 +60,11 @@ def load_graph_file(target: str) -> GraphFile:
         )
     hints = {name: hint for name, hint in hints_of(build).items() if name != "return"}
     config_type = next(iter(hints.values()), None)
-    if len(hints) != 1 or not dataclasses.is_dataclass(config_type):
+    if (
+        len(hints) != 1
+        or not isinstance(config_type, type)
+        or not dataclasses.is_dataclass(config_type)
+    ):
         raise GraphError(
             f"{where}:{build.__code__.co_firstlineno}: build() must take one parameter that is "
             "annotated with a dataclass: `def build(config: Config) -> Graph`"

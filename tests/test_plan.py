@@ -162,9 +162,7 @@ def test_the_same_plan_whatever_the_dict_order():
     graph = small_grpo(3)
     placement = placed(graph, 12, True)
     memory = {name: Memory(4) for name in placement.homes}
-    reverse = Placement(
-        placement.sets, dict(reversed(placement.homes.items())), placement.devices
-    )
+    reverse = Placement(placement.sets, dict(reversed(placement.homes.items())), placement.devices)
     assert (
         plan_step(graph, placement, memory).events
         == plan_step(graph, reverse, dict(reversed(memory.items()))).events

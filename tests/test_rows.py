@@ -32,7 +32,9 @@ def test_aligning_drops_padding_and_nothing_else(lengths, extra):
     wide = rows.resize(prompts, PROMPTS, prompts.tokens.shape[1] + extra)
     x = wide.tokens * 1.0
     aligned = rows.align({"p": wide, "x": x}, {"p": PROMPTS, "x": PER_TOKEN})
-    assert aligned["p"].tokens.shape == aligned["x"].shape == (len(lengths), max(lengths, default=0))
+    assert (
+        aligned["p"].tokens.shape == aligned["x"].shape == (len(lengths), max(lengths, default=0))
+    )
     assert aligned["x"].sum() == x.sum()
 
 

@@ -36,7 +36,9 @@ def prompts_of(lengths: list[int], group: list[int] | None = None) -> Prompts:
     return Prompts(
         tokens=tokens,
         attention_mask=mask,
-        group=torch.arange(len(lengths)) if group is None else torch.tensor(group, dtype=torch.long),
+        group=torch.arange(len(lengths))
+        if group is None
+        else torch.tensor(group, dtype=torch.long),
         columns=[{"row": row} for row in range(len(lengths))],
         batch_size=[len(lengths)],
     )

@@ -61,11 +61,8 @@ class VllmSampler:
         self.dtype: torch.dtype = self._llm.model_config.dtype
         self.bytes_awake = self.bytes_held
         """Bytes per device for weights and KV cache, measured."""
-        on_gpu = torch.cuda.is_available()
-        self.bytes_asleep = 0 if on_gpu else self._bytes()["weights"]
+        self.bytes_asleep = 0 if torch.cuda.is_available() else self._bytes()["weights"]
         """The same, asleep: on CPU the weights stay where they are."""
-
-    # ------------------------------------------------------------------ sampling
 
     def generate(
         self,
@@ -156,8 +153,6 @@ class VllmSampler:
         key = np.random.SeedSequence([part % 2**64 for part in parts])
         return int(key.generate_state(1, np.uint64)[0] >> 2)
 
-    # ------------------------------------------------------------------- weights
-
     def load_weights(self, weights: Weights) -> None:
         """Take over a trainer's weights, in place; cached prefixes of the old ones are dropped.
 
@@ -232,8 +227,6 @@ class VllmSampler:
         """
         compare(checksums(weights.tensors.items(), self.dtype), self.checksum())
 
-    # --------------------------------------------------------------------- sleep
-
     @property
     def asleep(self) -> bool:
         """Is memory given back, so that nothing can be sampled?"""
@@ -306,4 +299,3 @@ class VllmSampler:
                 f"{action}: the vLLM engine of '{self._policy.path}' is {self._state}; it must be "
                 f"{' or '.join(allowed)}"
             )
-

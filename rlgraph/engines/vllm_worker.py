@@ -75,10 +75,9 @@ def repack_tied_head(model: nn.Module) -> None:
     On CPU linear layers compute with a packed copy. A reload repacks the layers it
     has weights for; a tied head has none of its own, and would silently stay old.
     """
-    head = getattr(model, "lm_head", None)
-    method = getattr(head, "quant_method", None)
-    if head is not None and hasattr(method, "process_weights_after_loading"):
-        method.process_weights_after_loading(head)
+    head: Any = getattr(model, "lm_head", None)
+    if hasattr(head, "quant_method"):
+        head.quant_method.process_weights_after_loading(head)
 
 
 def checkpoint_tensors(model: nn.Module) -> Iterator[tuple[str, Tensor]]:
@@ -134,10 +133,10 @@ def _host_weight_bytes(model: nn.Module) -> int:
     """Parameters, each storage once, and the packed copies beside them."""
     storages = {p.untyped_storage().data_ptr(): p.untyped_storage() for p in model.parameters()}
     total = sum(storage.nbytes() for storage in storages.values())
-    for module in model.modules():
-        if hasattr(module, "cpu_linear"):
-            rows, columns = _shape(module)
-            total += rows * columns * module.weight.dtype.itemsize
+    packed: list[Any] = [module for module in model.modules() if hasattr(module, "cpu_linear")]
+    for module in packed:
+        rows, columns = _shape(module)
+        total += rows * columns * module.weight.dtype.itemsize
     return total
 
 

@@ -75,9 +75,7 @@ class RayExecutor:
         self.known: set[str] = set()
         self.pools: dict[str, Pool] = {}
         try:
-            self.pools = start_pools(
-                residents, placement, context, host_workers, START_TIMEOUT
-            )
+            self.pools = start_pools(residents, placement, context, host_workers, START_TIMEOUT)
         except BaseException:
             self.close()
             raise

@@ -32,7 +32,7 @@ def test_a_trainer_is_rounded_to_the_samplers_type():
 
 def test_compare_names_the_tensor():
     compare({"a": 1.0, "b": 2.0}, {"a": 1.0, "b": 2.0})
-    with pytest.raises(EngineError, match="1 of 2 tensors differ.*first b"):
+    with pytest.raises(EngineError, match=r"1 of 2 tensors differ.*first b"):
         compare({"a": 1.0, "b": 2.0}, {"a": 1.0, "b": 3.0})
     with pytest.raises(EngineError, match="first b"):
         compare({"a": 1.0, "b": 2.0}, {"a": 1.0})

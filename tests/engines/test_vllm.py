@@ -114,7 +114,9 @@ def test_rows_side_by_side_in_prompt_order(engine):
     assert len({tuple(row) for row in rollout.tokens.tolist()}) == 15, "samples must differ"
 
 
-@settings(max_examples=10, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=10, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 @given(
     texts=st.lists(st.text("0123456789+-=", min_size=1, max_size=70), max_size=6),
     samples=st.integers(1, 3),
@@ -208,19 +210,24 @@ def test_a_response_ends_where_the_row_is_full(engine):
 
 
 def test_prompts_that_cannot_be_answered(engine):
-    with pytest.raises(EngineError, match=r"prompt 1 \(group 1\) has 128 tokens; between 1 and 127"):
+    with pytest.raises(
+        EngineError, match=r"prompt 1 \(group 1\) has 128 tokens; between 1 and 127"
+    ):
         engine.generate(make_prompts(["a", "1" * 128]))
     with pytest.raises(EngineError, match=r"prompt 0 \(group 0\) has 0 tokens"):
         engine.generate(make_prompts(["", "a"]))
     unknown = make_prompts(["ab"])
     unknown.tokens[0, 1] = 1000
-    with pytest.raises(EngineError, match="prompt 0.*outside of 0"):
+    with pytest.raises(EngineError, match=r"prompt 0.*outside of 0"):
         engine.generate(unknown)
     check_rollout(engine.generate(make_prompts(["a"])))
 
 
-@pytest.mark.parametrize("bad", [{"samples": 0}, {"max_new_tokens": 0}, {"temperature": -1.0},
-                                 {"temperature": 0.001}, {"temperature": float("nan")}])  # fmt: skip
+@pytest.mark.parametrize(
+    "bad",
+    [{"samples": 0}, {"max_new_tokens": 0}]
+    + [{"temperature": number} for number in (-1.0, 0.001, float("nan"))],
+)
 def test_arguments_out_of_range(engine, bad):
     with pytest.raises(EngineError, match="cannot generate"):
         engine.generate(make_prompts(["a"]), **bad)
@@ -320,7 +327,7 @@ def test_weights_that_are_not_numbers(engine, trainer):
     with torch.no_grad():
         trainer.model.norm.weight.fill_(torch.nan)
     engine.load_weights(weights_of(trainer, 3))
-    with pytest.raises(EngineError, match="not finite.*version 3"):
+    with pytest.raises(EngineError, match=r"not finite.*version 3"):
         engine.generate(make_prompts(["a"]))
 
 
@@ -358,14 +365,14 @@ def test_weights_can_be_loaded_before_the_cache_wakes(engine, trainer):
 def test_what_a_sleeping_engine_refuses(engine, trainer):
     prompts = make_prompts(["a"])
     engine.sleep(keep_weights=False)
-    with pytest.raises(EngineError, match="generate: .* is asleep; it must be awake"):
+    with pytest.raises(EngineError, match=r"generate: .* is asleep; it must be awake"):
         engine.generate(prompts)
-    with pytest.raises(EngineError, match="load_weights: .* is asleep"):
+    with pytest.raises(EngineError, match=r"load_weights: .* is asleep"):
         engine.load_weights(weights_of(trainer, 1))
     with pytest.raises(EngineError, match="the weights wake before the KV cache"):
         engine.wake("kv_cache")
     engine.wake("weights")
-    with pytest.raises(EngineError, match="generate: .* is weights awake"):
+    with pytest.raises(EngineError, match=r"generate: .* is weights awake"):
         engine.generate(prompts)
     engine.sleep()
     engine.wake()

@@ -70,5 +70,5 @@ def test_no_prompts():
 @pytest.mark.parametrize("bad", [float("nan"), float("-inf")])
 def test_broken_numbers_do_not_spread(bad):
     answers = [answer([3], [-1.0]), answer([3], [bad])]
-    with pytest.raises(EngineError, match="row 1.*version 4"):
+    with pytest.raises(EngineError, match=r"row 1.*version 4"):
         assemble(make_prompts(["0"]), [[2]], answers, 2, 4, Words())

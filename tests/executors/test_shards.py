@@ -13,9 +13,7 @@ GROUPS = st.lists(st.integers(0, 5), max_size=30).map(lambda ids: np.array(ids, 
 @given(GROUPS, st.integers(1, 5), st.sampled_from(list(Split)), st.booleans(), st.booleans())
 def test_every_row_goes_to_exactly_one_worker(groups, workers, split, keeps, known):
     lengths = groups + 1 if known else None
-    parts = shares(
-        split, workers, len(groups), lengths=lengths, groups=groups, keeps_rows=keeps
-    )
+    parts = shares(split, workers, len(groups), lengths=lengths, groups=groups, keeps_rows=keeps)
     assert sorted(np.concatenate(parts).tolist()) == list(range(len(groups)))
     assert all((np.diff(part) > 0).all() for part in parts), "ascending"
     assert len(parts) <= workers
