@@ -57,8 +57,10 @@ class GroupBuffer:
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Continue from a checkpoint."""
-        packed = state["waiting"]
-        self.waiting = packed.unpack() if isinstance(packed, PackedRecord) else None
+        packed: PackedRecord | None = state["waiting"]
+        rows = None if packed is None else packed.unpack()
+        assert rows is None or isinstance(rows, ScoredRollout)
+        self.waiting = rows
         self.rounds, self.seen = state["rounds"], state["seen"]
 
 

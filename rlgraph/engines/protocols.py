@@ -5,7 +5,7 @@ graph that port takes a model handle; when the node runs, it gets the engine
 that holds the model's weights. A test passes any object with these methods.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol, runtime_checkable
 
@@ -130,12 +130,13 @@ class PromptStream(Protocol):
         """The next ``count`` prompts, fewer only if the whole data set is smaller."""
         ...
 
-    def state_dict(self) -> dict[str, Any]: ...
+    def state_dict(self) -> dict[str, Any]:
+        """Where it is: what a checkpoint keeps."""
+        ...
 
-    def load_state_dict(self, state: Mapping[str, Any]) -> None: ...
-
-
-ROLES: tuple[type, ...] = (Sampler, Scorer, ValueModel, Trainer, Rewarder, PromptStream)
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Go on from there."""
+        ...
 
 
 class Ranks(Protocol):
@@ -151,8 +152,3 @@ class Ranks(Protocol):
     def max(self, values: Tensor) -> Tensor:
         """Element-wise maximum over all ranks; the same result on each."""
         ...
-
-
-def names(roles: Iterable[type]) -> str:
-    """Role names for a message, sorted: ``"Sampler, Trainer"``."""
-    return ", ".join(sorted(role.__name__ for role in roles))

@@ -1,0 +1,3 @@
+from tests.engines.conftest import tiny_model
+
+__all__ = ["tiny_model"]
