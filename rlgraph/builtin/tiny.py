@@ -21,7 +21,7 @@ from transformers import Qwen2Config, Qwen2ForCausalLM, Qwen2Tokenizer
 
 from rlgraph.builtin.heldout import is_held_out
 
-LEARNING_RATE = 3e-4
+LEARNING_RATE = 1e-4
 
 RECIPE: dict[str, Any] = {
     "version": 2,
@@ -75,7 +75,8 @@ def make_tokenizer() -> Qwen2Tokenizer:
         additional_special_tokens=["<answer>"],
         chat_template=(
             "{% for message in messages %}{{ message['content'] }}"
-            "{% if message['role'] == 'assistant' %}<eos>{% else %}{{ '\\n' }}{% endif %}{% endfor %}"
+            "{% if message['role'] == 'assistant' %}<eos>{% else %}{{ '\\n' }}{% endif %}"
+            "{% endfor %}"
             "{% if add_generation_prompt %}<answer>{% endif %}"
         ),
     )
@@ -121,9 +122,7 @@ def examples(recipe: dict[str, Any]) -> Iterator[list[tuple[str, str]]]:
         ]
 
 
-def train(
-    model: Qwen2ForCausalLM, tokenizer: Qwen2Tokenizer, recipe: dict[str, Any]
-) -> None:
+def train(model: Qwen2ForCausalLM, tokenizer: Qwen2Tokenizer, recipe: dict[str, Any]) -> None:
     """Teach the answers' tokens, with a learning rate that falls at the end of each phase."""
     optimizer = torch.optim.AdamW(
         model.parameters(), lr=recipe["learning_rate"], betas=(0.9, 0.95), weight_decay=0.0

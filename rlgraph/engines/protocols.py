@@ -14,9 +14,7 @@ from torch import Tensor
 
 from rlgraph.records import Prompts, Rewards, Rollout, Sequences
 
-Aggregation = Literal[
-    "token-mean", "seq-mean-token-mean", "seq-mean-token-sum", "seq-sum-constant"
-]
+Aggregation = Literal["token-mean", "seq-mean-token-mean", "seq-mean-token-sum", "seq-sum-constant"]
 """How a loss's terms become one number, always over the global optimizer batch."""
 
 Loss = Callable[..., Tensor]

@@ -15,7 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from rlgraph.runlog.entries import Entry, Evaluation, Event, Sample, Samples, Step
-from rlgraph.runlog.text import clock, number, shorten, sparkline, visible
+from rlgraph.runlog.text import clock, evaluation_line, number, shorten, sparkline, visible
 
 _NARROW = 72
 """Below this many columns, the two tables stand one above the other."""
@@ -58,9 +58,7 @@ class LiveSink:
             case Samples():
                 self._view = replace(self._view, samples=entry)
             case Evaluation(step, metrics):
-                shown = ", ".join(f"{name} {number(value)}" for name, value in metrics.items())
-                line = Text(f"evaluation after step {step}: {shown or 'no metrics'}", "bold cyan")
-                self._console.print(line)
+                self._console.print(Text(evaluation_line(step, metrics), "bold cyan"))
             case Event(kind, message, fields):
                 line = Text.assemble((f"{kind}: ", _STYLES.get(kind, "cyan")), visible(message))
                 details = ", ".join(f"{name}={visible(value)}" for name, value in fields.items())

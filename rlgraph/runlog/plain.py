@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import TextIO
 
 from rlgraph.runlog.entries import Entry, Evaluation, Event, Sample, Samples, Step
-from rlgraph.runlog.text import number, shorten, visible
+from rlgraph.runlog.text import evaluation_line, number, shorten, visible
 
 _SHOWN = (("reward", "reward/mean"), ("kl", "kl/reference"), ("length", "rollout/response_length"))
 
@@ -26,8 +26,7 @@ class PlainSink:
                 for row in rows:
                     self._print(f"  sample  {_sample(row)}")
             case Evaluation(step, metrics):
-                shown = ", ".join(f"{name} {number(value)}" for name, value in metrics.items())
-                self._print(f"evaluation after step {step}: {shown or 'no metrics'}")
+                self._print(evaluation_line(step, metrics))
             case Event(kind, message, fields):
                 details = ", ".join(f"{name}={visible(value)}" for name, value in fields.items())
                 self._print(f"{kind}: {visible(message)}" + (f" ({details})" if details else ""))

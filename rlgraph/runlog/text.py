@@ -1,7 +1,7 @@
 """Numbers, times and foreign text, made fit for a terminal."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rich.cells import cell_len, set_cell_size
@@ -96,3 +96,22 @@ def sparkline(values: Sequence[float], width: int) -> str:
     return "".join(
         " " if mean is None else _BLOCKS[min(int((mean - low) / span * 8), 7)] for mean in means
     )
+
+
+_HEADLINES = {
+    "reward": "reward/mean",
+    "length": "rollout/response_length",
+    "cut off": "rollout/truncated",
+    "rows": "rollout/rows",
+}
+
+
+def evaluation_line(step: int, metrics: Mapping[str, float]) -> str:
+    """An evaluation's headline numbers; all of them if none is known. The files have all.
+
+    >>> evaluation_line(3, {"reward/mean": 0.5, "reward/max": 1.0, "rollout/rows": 200})
+    'evaluation after step 3: reward 0.500, rows 200'
+    """
+    known = {label: metrics[name] for label, name in _HEADLINES.items() if name in metrics}
+    shown = [f"{label} {number(value)}" for label, value in (known or metrics).items()]
+    return f"evaluation after step {step}: {', '.join(shown) or 'no metrics'}"

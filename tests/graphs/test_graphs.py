@@ -47,7 +47,8 @@ def settings(name: str, model: str, data: Path):
     )
     if hasattr(config, "critic"):
         trainer = TrainerConfig(learning_rate=3e-3)
-        config = dataclasses.replace(config, critic=dataclasses.replace(config.critic, trainer=trainer))
+        critic = dataclasses.replace(config.critic, trainer=trainer)
+        config = dataclasses.replace(config, critic=critic)
     return file, config
 
 

@@ -81,7 +81,7 @@ def test_plain_events_and_evaluations():
         Event("warning", "a worker died", {"rank": 1}), Evaluation(50, {"reward/mean": 0.85})
     )
     assert event == "warning: a worker died (rank=1)"
-    assert evaluation == "evaluation after step 50: reward/mean 0.850"
+    assert evaluation == "evaluation after step 50: reward 0.850"
 
 
 def test_plain_lines_survive_a_stream_that_cannot_say_everything():
