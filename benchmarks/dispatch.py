@@ -11,7 +11,9 @@ import statistics
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
+import numpy as np
 import psutil
 import ray
 import torch
@@ -25,6 +27,7 @@ from torch import Tensor
 from rlgraph import Graph, Split, node
 from rlgraph.executors.local import LocalExecutor
 from rlgraph.executors.ray import RayExecutor
+from rlgraph.models import Stateful
 from rlgraph.placement import Devices, place
 from rlgraph.plan import Plan, plan_step
 from rlgraph.settings import RunContext
@@ -45,21 +48,34 @@ class Settings:
 
 
 class Payload:
-    """Made once a process, so that making it is not measured."""
+    """A state that only holds what goes down the chain; made once, so that this is not measured."""
 
-    held: dict[int, Tensor] = {}
+    def __init__(self) -> None:
+        self.held: dict[int, Tensor] = {}
 
-    @classmethod
-    def of(cls, size: int) -> Tensor:
-        if size not in cls.held:
-            cls.held[size] = torch.ones(2, size // 2)
-        return cls.held[size]
+    def of(self, size: int) -> Tensor:
+        """Two rows of ones, ``size`` numbers in all."""
+        if size not in self.held:
+            self.held[size] = torch.ones(2, size // 2)
+        return self.held[size]
+
+    def state_dict(self) -> dict[str, Any]:
+        """Nothing to keep."""
+        return {}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Nothing to take over."""
+
+
+PAYLOAD = Stateful("payload", Payload, Payload)
+RESIDENT = PAYLOAD.roles[Payload]
+NO_DEVICES = place({}, "colocate", Devices("cpu", 1, None))
 
 
 @node
-def begin(*, size: int) -> Float[Tensor, "batch width"]:
+def begin(payload: Payload, *, size: int) -> Float[Tensor, "batch width"]:
     """The payload."""
-    return Payload.of(size)
+    return payload.of(size)
 
 
 @node(split=Split.ROWS)
@@ -69,32 +85,31 @@ def touch(x: Float[Tensor, "batch width"]) -> Float[Tensor, "batch width"]:
 
 
 class ByHand:
-    """What a researcher writes without a framework. Arrays, since Ray moves them fastest."""
+    """What a researcher writes without a framework."""
 
-    def begin(self, size: int):  # type: ignore[no-untyped-def]
-        """The payload."""
-        return Payload.of(size).numpy()
+    def __init__(self) -> None:
+        self.payload = Payload()
 
-    def touch(self, x):  # type: ignore[no-untyped-def]
-        """Nothing."""
-        return x
-
-    def touch_tensor(self, x: Tensor) -> Tensor:
-        """Nothing, to a tensor."""
-        return x
+    def begin(self, size: int) -> np.ndarray:
+        """The payload as an array, which Ray moves fastest."""
+        return self.payload.of(size).numpy()
 
     def begin_tensor(self, size: int) -> Tensor:
-        """The payload as a tensor."""
-        return Payload.of(size)
+        """The payload as it is."""
+        return self.payload.of(size)
+
+    def touch(self, x: Any) -> Any:
+        """Nothing."""
+        return x
 
 
 def chain(size: int) -> Plan:
     """The plan of seven nodes in a row."""
     with Graph(f"chain of {size}") as graph:
-        value = begin(size=size)
+        value = begin(PAYLOAD, size=size)
         for _ in range(NODES - 1):
             value = touch(value)
-    return plan_step(graph, place({}, "colocate", Devices("cpu", 1, None)), {})
+    return plan_step(graph, NO_DEVICES, {})
 
 
 def alternate(sides: dict[str, Callable[[], object]], repetitions: int) -> dict[str, list[float]]:
@@ -113,10 +128,11 @@ def alternate(sides: dict[str, Callable[[], object]], repetitions: int) -> dict[
 
 def without_ray(repetitions: int) -> dict[str, list[float]]:
     """Nodes in this process, and the same functions called without their checks."""
-    executor, plan = LocalExecutor({}, RunContext()), chain(SMALL)
+    executor, plan = LocalExecutor({PAYLOAD.name: RESIDENT}, RunContext()), chain(SMALL)
+    payload = executor.engines[PAYLOAD.name]
 
     def bare() -> None:
-        value = begin.function(size=SMALL)
+        value = begin.function(payload, size=SMALL)
         for _ in range(NODES - 1):
             value = touch.function(value)
 
@@ -125,7 +141,7 @@ def without_ray(repetitions: int) -> dict[str, list[float]]:
 
 def with_ray(settings: Settings) -> tuple[dict[str, list[float]], dict[str, list[float]], float]:
     """Small and large payload; and by how many bytes the controller grew meanwhile."""
-    executor = RayExecutor({}, place({}, "colocate", Devices("cpu", 1, None)), RunContext())
+    executor = RayExecutor({PAYLOAD.name: RESIDENT}, NO_DEVICES, RunContext())
     try:
         actor = ray.remote(num_cpus=0)(ByHand).remote()
 
@@ -138,7 +154,7 @@ def with_ray(settings: Settings) -> tuple[dict[str, list[float]], dict[str, list
             reference = getattr(actor, f"begin{kind}").remote(LARGE)
             ray.wait([reference], fetch_local=False)
             for _ in range(NODES - 1):
-                reference = getattr(actor, f"touch{kind}").remote(reference)
+                reference = actor.touch.remote(reference)
                 ray.wait([reference], fetch_local=False)
 
         small, large = chain(SMALL), chain(LARGE)
