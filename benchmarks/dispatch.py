@@ -136,7 +136,7 @@ def without_ray(repetitions: int) -> dict[str, list[float]]:
         for _ in range(NODES - 1):
             value = touch.function(value)
 
-    return alternate({"local executor": lambda: executor.run(plan), "plain calls": bare}, repetitions)
+    return alternate({"executor": lambda: executor.run(plan), "plain calls": bare}, repetitions)
 
 
 def with_ray(settings: Settings) -> tuple[dict[str, list[float]], dict[str, list[float]], float]:
@@ -159,16 +159,16 @@ def with_ray(settings: Settings) -> tuple[dict[str, list[float]], dict[str, list
 
         small, large = chain(SMALL), chain(LARGE)
         little = alternate(
-            {"ray executor": lambda: executor.run(small), "ray.get by hand": one_by_one},
+            {"executor": lambda: executor.run(small), "by hand": one_by_one},
             settings.repetitions,
         )
         controller = psutil.Process()
         before = controller.memory_info().rss
         much = alternate(
             {
-                "ray executor": lambda: executor.run(large),
-                "references by hand, numpy arrays": lambda: passed_on(""),
-                "references by hand, torch tensors": lambda: passed_on("_tensor"),
+                "executor": lambda: executor.run(large),
+                "by hand, numpy": lambda: passed_on(""),
+                "by hand, torch": lambda: passed_on("_tensor"),
             },
             settings.large_repetitions,
         )
@@ -180,11 +180,12 @@ def with_ray(settings: Settings) -> tuple[dict[str, list[float]], dict[str, list
 def main(settings: Settings) -> None:
     """Measure and print."""
     load = Load()
-    table = Table("", "per node, median", "middle half", "ratio to executor", title="7 no-op nodes")
+    table = Table("where", "side", "per node", "middle half", "executor / side")
+    table.title = f"{NODES} nodes that do nothing, medians"
     local = without_ray(settings.repetitions * 5)
     little, much, growth = with_ray(settings)
-    for title, sides, unit, factor in (
-        ("in this process", local, "µs", 1e6),
+    for where, sides, unit, factor in (
+        ("this process", local, "µs", 1e6),
         ("Ray, 16 bytes", little, "ms", 1e3),
         ("Ray, 64 MiB", much, "ms", 1e3),
     ):
@@ -192,12 +193,8 @@ def main(settings: Settings) -> None:
         ours = statistics.median(next(iter(sides.values())))
         for name, seconds in sides.items():
             low, middle, high = (factor * s for s in statistics.quantiles(seconds, n=4))
-            table.add_row(
-                f"{title}: {name}",
-                f"{middle:.2f} {unit}",
-                f"{low:.2f} to {high:.2f}",
-                "" if name == next(iter(sides)) else f"{ours / statistics.median(seconds):.2f}",
-            )
+            ratio = f"{ours / statistics.median(seconds):.2f}"
+            table.add_row(where, name, f"{middle:.2f} {unit}", f"{low:.2f} to {high:.2f}", ratio)
     console = Console()
     console.print(table)
     verdict = "none passed through it" if growth < 4 * LARGE else "the payload passed through it"

@@ -106,7 +106,7 @@ def measure_rlgraph(
         lines = (Path(folder) / "metrics.jsonl").read_text().splitlines()
     steps = [json.loads(line) for line in lines][settings.warmup :]
     into.seconds += [step["seconds/total"] for step in steps]
-    into.tokens += [step["rollout/tokens"] for step in steps]
+    into.tokens += [step["rollout/response_length"] * workload.samples for step in steps]
     for step in steps:
         for name, value in step.items():
             if name.startswith("seconds/"):
@@ -133,7 +133,7 @@ def main(settings: Settings) -> None:
     """Measure and print."""
     console, load = Console(), Load()
     table = Table(title=f"GRPO step, median of {settings.rounds} x {settings.steps} steps")
-    for title in ("workload", "side", "s/step", "least to most", "samples/s", "tokens/step", "ratio"):
+    for title in ("workload", "side", "s/step", "range", "samples/s", "sampled tokens", "ratio"):
         table.add_column(title, justify="left" if title in ("workload", "side") else "right")
     for name in settings.workloads:
         workload, sides = WORKLOADS[name], {"TRL": Measured(), "rlgraph": Measured()}

@@ -2,6 +2,7 @@
 
 import doctest
 import importlib
+import inspect
 import pkgutil
 
 import pytest
@@ -25,5 +26,5 @@ def test_examples_run(name: str) -> None:
 def test_public_names_are_documented(package) -> None:
     for name in package.__all__:
         public = getattr(package, name)
-        if callable(public):
+        if inspect.isclass(public) or inspect.isroutine(inspect.unwrap(public)):
             assert public.__doc__, f"{package.__name__}.{name} has no docstring"
