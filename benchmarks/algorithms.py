@@ -23,7 +23,7 @@ from rich.progress import track
 from rich.table import Table
 
 matplotlib.use("Agg")
-from matplotlib import pyplot  # noqa: E402  After the choice of a backend without a window.
+from matplotlib import pyplot
 
 ROOT = Path(__file__).parent.parent
 TIMEOUT = 3600.0

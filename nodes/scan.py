@@ -24,7 +24,7 @@ class ActionTokens:
     def gather(self, values: Float[Tensor, "batch seq"]) -> Float[Tensor, "batch actions"]:
         """The values at the action tokens, in float64, zeros behind them."""
         zeros = torch.zeros(len(values), self.width + 1, dtype=torch.float64)
-        return zeros.scatter(-1, self.position, values.double())[:, : self.width]
+        return zeros.scatter_(-1, self.position, values.double())[:, : self.width]
 
     def scatter(self, values: Float[Tensor, "batch actions"]) -> Float[Tensor, "batch seq"]:
         """Back to where they came from, in float32; 0 elsewhere."""

@@ -52,7 +52,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except RlgraphError as error:
         errors.print(f"[bold red]{type(error).__name__}[/]: {escape(str(error))}")
         return 2
-    signal.signal(signal.SIGTERM, _interrupt)
     try:
         execute(file, config, run, job)
         return 0
@@ -114,6 +113,8 @@ def execute(file: GraphFile, config: Any, run: RunConfig, job: Job) -> None:
     with RunLog(output, run.log, run.steps, title, settings=settings) as log:
         log.event("starting", f"{len(job.residents)} residents on {run.executor}")
         executor = start(job, run, context)
+        # Only now, since Ray puts a handler of its own that ends without a clean-up.
+        signal.signal(signal.SIGTERM, _interrupt)
         try:
             train(job, run, executor, log)
         finally:

@@ -2,13 +2,13 @@
 
 import os
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import ray
 from ray.exceptions import GetTimeoutError, RayActorError, RayTaskError
-from ray.util.placement_group import PlacementGroup, placement_group
+from ray.util.placement_group import PlacementGroup, placement_group, remove_placement_group
 from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
 from rlgraph.errors import EngineError, PlacementError, RlgraphError
@@ -33,6 +33,8 @@ class Pool:
     workers: list[Any]
     ranked: bool
     """Do the workers act as one (ranks of a trainer), or each for itself?"""
+    group: PlacementGroup | None = None
+    """The devices that they share with the other pools of their set."""
 
 
 def start_pools(
@@ -133,7 +135,7 @@ def _device_pool(resident: Resident, placement: Placement, group: PlacementGroup
                 "VLLM_RAY_PER_WORKER_GPUS": str(share),
             }
         workers.append(_actor(options, environment))
-    return Pool(resident.name, [resident], workers, ranked=resident.kind != "sampler")
+    return Pool(resident.name, [resident], workers, resident.kind != "sampler", group)
 
 
 def _actor(options: Mapping[str, Any], environment: Mapping[str, str]) -> Any:
@@ -154,11 +156,13 @@ def _rendezvous(pool: Pool) -> Iterable[dict[str, str]]:
     return [{**meet, "RANK": str(rank), "LOCAL_RANK": "0"} for rank in range(len(pool.workers))]
 
 
-def stop_pools(pools: Iterable[Pool], patience: float = 10.0) -> None:
-    """Ask every worker to close, then end those that have not."""
+def stop_pools(pools: Collection[Pool], patience: float = 10.0) -> None:
+    """Ask every worker to close, end those that have not, and give their devices back."""
     workers = [worker for pool in pools for worker in pool.workers]
     closing = [worker.close.remote() for worker in workers]
     deadline = time.monotonic() + patience
     ray.wait(closing, num_returns=len(closing), timeout=max(0.0, deadline - time.monotonic()))
     for worker in workers:
         ray.kill(worker)
+    for group in {pool.group.id: pool.group for pool in pools if pool.group}.values():
+        remove_placement_group(group)

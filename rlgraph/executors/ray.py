@@ -1,6 +1,7 @@
 """Plans on Ray: worker pools run the nodes, the controller moves references."""
 
 import os
+import socket
 import sys
 import time
 from collections.abc import Mapping
@@ -260,6 +261,8 @@ def connect(placement: Placement) -> bool:
     if ray.is_initialized():
         return False
     address = os.environ.get("RAY_ADDRESS")
+    if address is not None:
+        _check_reachable(address)
     # Workers find what this process finds: a user's graph file and its neighbours.
     path = os.pathsep.join(entry or os.getcwd() for entry in sys.path)
     options: dict[str, Any] = {
@@ -279,6 +282,20 @@ def connect(placement: Placement) -> bool:
             "unset RAY_ADDRESS to use a Ray of this run's own"
         ) from None
     return address is None
+
+
+def _check_reachable(address: str) -> None:
+    """Ray itself waits for minutes before it says that nobody answers."""
+    host, _, port = address.removeprefix("ray://").rpartition(":")
+    if not port.isdigit():
+        return  # "auto" and the like
+    try:
+        socket.create_connection((host, int(port)), timeout=5).close()
+    except OSError as error:
+        raise PlacementError(
+            f"no Ray answers at RAY_ADDRESS={address}: {error}; start it there, or unset "
+            "RAY_ADDRESS to use a Ray of this run's own"
+        ) from None
 
 
 def _label(action: Action) -> str:

@@ -6,7 +6,7 @@ settings.register_profile(
     "nodes",
     deadline=None,
     derandomize=True,
-    max_examples=80,
+    max_examples=40,
     suppress_health_check=[HealthCheck.too_slow],
 )
 settings.load_profile("nodes")
