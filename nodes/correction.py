@@ -54,8 +54,7 @@ def importance_weights(
 
     Source: truncated importance sampling (Ionides, 2008); for this gap, Yao et
     al., "Your Efficient RL Framework Secretly Brings You Off-Policy RL
-    Training" (2025). Masking: Zheng et al., 2025 (arXiv:2510.18927) and
-    Ling Team, 2025 ("IcePop", arXiv:2510.18855).
+    Training" (2025). Masking tokens: "IcePop" (Ling Team, 2025, arXiv:2510.18855).
     """
     if mode == "truncate" and low != 0:
         raise ValueError(f"low is {low:g}, but mode='truncate' only caps; use mode='mask'")

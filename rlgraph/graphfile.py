@@ -4,6 +4,7 @@ import dataclasses
 import importlib
 import importlib.util
 import sys
+import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +16,8 @@ from rlgraph.graph import Graph
 from rlgraph.types import hints_of
 
 _PACKAGED = "rlgraph.graphs"
+_OWN = "graph_file_"
+"""Before the module name of a file that belongs to no package."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +44,11 @@ class GraphFile:
                 f"{self.where}: build() returned {type(graph).__name__}, not a Graph; "
                 "end it with `return graph`"
             )
-        graph.order()
+        try:
+            graph.order()
+        except GraphError as error:
+            # An empty graph has no node that would name the file.
+            raise error if graph.nodes else GraphError(f"{self.where}: {error}") from None
         return graph
 
 
@@ -49,7 +56,8 @@ def load_graph_file(target: str) -> GraphFile:
     """Load ``graphs/grpo.py``, a file anywhere else, or a dotted module name.
 
     Raises:
-        GraphError: there is no such file or module, or it has no usable ``build``.
+        GraphError: there is no such file or module, it cannot be imported, or it has no
+            usable ``build``.
     """
     module = _import(target)
     where = str(module.__file__)
@@ -58,7 +66,13 @@ def load_graph_file(target: str) -> GraphFile:
         raise GraphError(
             f"{where}: there is no build(); a graph file needs `def build(config: Config) -> Graph`"
         )
-    hints = {name: hint for name, hint in hints_of(build).items() if name != "return"}
+    try:
+        hints = {name: hint for name, hint in hints_of(build).items() if name != "return"}
+    except NameError as error:
+        raise GraphError(
+            f"{where}:{build.__code__.co_firstlineno}: the annotations of build() cannot be "
+            f"read: {error}; import what they name"
+        ) from None
     config_type = next(iter(hints.values()), None)
     if (
         len(hints) != 1
@@ -69,7 +83,7 @@ def load_graph_file(target: str) -> GraphFile:
             f"{where}:{build.__code__.co_firstlineno}: build() must take one parameter that is "
             "annotated with a dataclass: `def build(config: Config) -> Graph`"
         )
-    name = module.__name__.rpartition(".")[2]
+    name = module.__name__.rpartition(".")[2].removeprefix(_OWN)
     return GraphFile(name, where, (module.__doc__ or "").strip(), config_type, build)
 
 
@@ -83,7 +97,7 @@ def _import(target: str) -> ModuleType:
         raise GraphError(f"{target}: no such file{hint}")
     packaged = importlib.util.find_spec(f"{_PACKAGED}.{path.stem}")
     if packaged and packaged.origin and Path(packaged.origin).samefile(path):
-        return importlib.import_module(packaged.name)
+        return _import_module(packaged.name)
     return _import_file(path.resolve())
 
 
@@ -94,12 +108,15 @@ def _import_module(target: str) -> ModuleType:
         found = None
     if found is None:
         raise GraphError(f"{target}: neither a .py file nor a module that can be imported")
-    return importlib.import_module(target)
+    try:
+        return importlib.import_module(target)
+    except Exception as error:
+        raise _broken(target, error) from error
 
 
 def _import_file(path: Path) -> ModuleType:
     """Import under a name of its own, so that no installed module is shadowed."""
-    name = f"graph_file_{path.stem}"
+    name = f"{_OWN}{path.stem}"
     if str(path.parent) not in sys.path:
         # What lies beside the file can be imported by it.
         sys.path.append(str(path.parent))
@@ -107,5 +124,17 @@ def _import_file(path: Path) -> ModuleType:
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
-    spec.loader.exec_module(module)
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:
+        del sys.modules[name]
+        raise _broken(str(path), error) from error
     return module
+
+
+def _broken(target: str, error: Exception) -> GraphError:
+    if isinstance(error, GraphError):
+        return error
+    # Without the frames of the import machinery: the user's own come last.
+    text = "".join(traceback.format_exception(error, limit=-3))
+    return GraphError(f"{target}: importing it fails; mend the file:\n{text}")

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import torch
 
+from rlgraph.errors import EngineError
 from rlgraph.models import Resident
 from rlgraph.placement import Devices
 from rlgraph.settings import PolicyConfig
@@ -39,13 +40,24 @@ def estimate(residents: Mapping[str, Resident], devices: Devices) -> dict[str, M
 
 
 def parameters(path: str) -> int:
-    """The number of parameters of a causal LM, read from its configuration alone."""
+    """The number of parameters of a causal LM, read from its configuration alone.
+
+    Raises:
+        EngineError: there is no such model, or it is no causal LM.
+    """
     from transformers import AutoConfig, AutoModelForCausalLM
 
     from rlgraph.builtin import resolve
 
-    with torch.device("meta"):
-        model = AutoModelForCausalLM.from_config(AutoConfig.from_pretrained(resolve(path)))
+    folder = resolve(path)
+    try:
+        with torch.device("meta"):
+            model = AutoModelForCausalLM.from_config(AutoConfig.from_pretrained(folder))
+    except (OSError, ValueError) as error:
+        raise EngineError(
+            f"{path}: cannot be read as a causal language model: {error}; give the folder that "
+            "save_pretrained wrote, or a name on the Hugging Face hub that can be reached"
+        ) from error
     return sum(parameter.numel() for parameter in model.parameters())
 
 

@@ -16,16 +16,12 @@ def resolve(path: str) -> str:
     A folder comes back as it is, and so does a name that may be one on the hub.
 
     Raises:
-        EngineError: it looks like a folder, but is none, or is no model.
+        EngineError: it looks like a folder, but is none.
     """
     if path in MODELS:
         return str(built(path, MODELS[path].RECIPE, MODELS[path].build))
     folder = Path(path).expanduser()
     if folder.is_dir():
-        if not (folder / "config.json").is_file():
-            raise EngineError(
-                f"{path}: there is no config.json in it; give the folder that save_pretrained wrote"
-            )
         return str(folder)
     if path.startswith(("/", ".", "~")) or path.count("/") != 1:
         raise EngineError(

@@ -7,7 +7,7 @@ import numpy as np
 
 from rlgraph.data.checks import Prompt
 from rlgraph.data.settings import DataConfig
-from rlgraph.errors import DataError
+from rlgraph.errors import DataError, EngineError
 
 
 class PromptTokenizer:
@@ -25,7 +25,7 @@ class PromptTokenizer:
 
         try:
             self.tokenizer: Any = AutoTokenizer.from_pretrained(resolve(path))
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, EngineError) as error:
             raise DataError(f"the tokenizer of '{path}' cannot be loaded: {error}") from error
         self.path = path
         has_template = bool(self.tokenizer.chat_template)

@@ -5,7 +5,7 @@ from typing import Any
 
 import torch
 
-from rlgraph.errors import RewardError
+from rlgraph.errors import EngineError, RewardError
 from rlgraph.metrics import log
 from rlgraph.records import Rewards, Rollout
 
@@ -30,13 +30,13 @@ class ModelRewarder:
         self.max_tokens = max_tokens
         self.device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
         dtype = torch.bfloat16 if self.device.type == "cuda" else torch.float32
-        folder = resolve(path)
         try:
+            folder = resolve(path)
             self.tokenizer: Any = AutoTokenizer.from_pretrained(folder)
             model, report = AutoModelForSequenceClassification.from_pretrained(
                 folder, num_labels=1, dtype=dtype, use_safetensors=True, output_loading_info=True
             )
-        except (OSError, ValueError, RuntimeError) as error:
+        except (OSError, ValueError, RuntimeError, EngineError) as error:
             raise RewardError(f"reward model '{path}' cannot be loaded: {error}") from error
         if missing := sorted(report["missing_keys"]):
             raise RewardError(

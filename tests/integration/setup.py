@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from jaxtyping import Float
+from tests.toys import Counter
 from torch import Tensor
 
 from rlgraph import node
@@ -14,14 +15,14 @@ from rlgraph.executors.ray import RayExecutor
 from rlgraph.graphfile import load_graph_file
 from rlgraph.loop import Job, RunConfig
 from rlgraph.plan import Plan, plan_step
-from rlgraph.records import Prompts, Rollout
+from rlgraph.records import Rollout
 from rlgraph.rewards import RewardConfig
 from rlgraph.settings import PolicyConfig, RunContext, SamplerConfig, TrainerConfig
 
 REWARD = Path(__file__).with_name("digits.py")
 # More than one and less than two of vLLM's blocks of 32 tokens: their beginnings sit in the
 # prefix cache, and they come again in each step.
-LONG = [f"what is {i} + {i} and what do we know of {i}?" for i in range(5)]
+LONG = [f"what is {i}+{i} and what do we know of {i}? " * 2 for i in range(5)]
 
 
 @dataclass
@@ -77,21 +78,8 @@ def start_grpo(model: str, workers: int, folder: Path) -> Setup:
     return Setup(executor, job, config, model)
 
 
-def steps_of(executor: Any, plan: Plan, *injected: dict[str, Any]) -> None:
-    """A step with each set of injected values."""
-    for values in injected:
-        executor.inject(values)
-        executor.run(plan)
-
-
 @node
-def asked() -> Prompts:
-    """Stands for prompts that a test injects."""
-    raise AssertionError("to be injected")
-
-
-@node
-def sampled() -> Rollout:
+def sampled(counter: Counter) -> Rollout:
     """Stands for a rollout that a test injects."""
     raise AssertionError("to be injected")
 

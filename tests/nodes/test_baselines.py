@@ -10,6 +10,7 @@ from torch import Tensor, tensor
 from rlgraph.metrics import collect
 from rlgraph.nodes import group_advantage, leave_one_out_advantage, subtract_greedy
 from rlgraph.records import Rewards
+from rlgraph.testing import FakePolicy, fake_prompts
 
 
 def per_row(function, scores, group, **settings) -> list[float]:
@@ -131,9 +132,12 @@ def test_what_is_wrong_with_a_group_is_counted() -> None:
 
 
 def test_greedy_baseline_is_found_by_group() -> None:
-    rewards, greedy = Rewards.of([5.0, 1.0, 2.0, 3.0]), Rewards.of([2.0, 4.0, math.nan, 9.0])
+    # The greedy answer to prompt 3 could not be scored; prompt 4 has none.
+    rewards, best = Rewards.of([5.0, 1.0, 2.0, 3.0, 7.0]), Rewards.of([2.0, 4.0, math.nan])
+    greedy = FakePolicy().generate(fake_prompts(3), temperature=0.0)
+    greedy = greedy.replace(group=tensor([2, 1, 3]))
     with collect() as metrics:
-        shaped = subtract_greedy(rewards, tensor([1, 2, 1, 3]), greedy, tensor([2, 1, 3, 8]))
-    assert shaped.scores.tolist() == [1, -1, -2, 0]
-    assert shaped.valid.tolist() == [True, True, True, False]
-    assert metrics["reward/without_greedy"].value == 1
+        shaped = subtract_greedy(rewards, tensor([1, 2, 1, 3, 4]), best, greedy)
+    assert shaped.scores.tolist() == [1, -1, -2, 0, 0]
+    assert shaped.valid.tolist() == [True, True, True, False, False]
+    assert metrics["reward/without_greedy"].value == 2

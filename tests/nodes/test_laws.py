@@ -80,7 +80,7 @@ GROUPWISE: dict[str, Function] = {
         c.rewards, c.group, low=0.0, high=1.0
     ).float(),
     "subtract_greedy": lambda c: (
-        nodes.subtract_greedy(c.rewards, c.group, c.rewards, c.group).scores
+        nodes.subtract_greedy(c.rewards, c.group, c.rewards, c.rollout).scores
     ),
 }
 WHOLE: dict[str, Function] = {

@@ -110,10 +110,9 @@ def reinforce_pp(policy, critic, rollout, rewards):
 
 
 def remax(policy, critic, rollout, rewards):
-    prompts = fake_prompts(16)
-    greedy = generate(policy, prompts, samples=8, temperature=0.0)
+    greedy = generate(policy, fake_prompts(16), temperature=0.0, max_new_tokens=4)
     baseline = score(FakeRewarder(share_of_fours), greedy)
-    shaped = subtract_greedy(rewards, rollout.group, baseline, greedy.group)
+    shaped = subtract_greedy(rewards, rollout.group, baseline, greedy)
     advantages = reward_at_end(shaped, rollout.action_mask)
     advantages = discounted_returns(advantages, rollout.action_mask)
     update(policy, clipped_policy_loss, rollout, advantages=advantages)

@@ -232,7 +232,7 @@ def test_wandb_gets_numbers_samples_and_settings_and_no_key(
 @given(
     st.dictionaries(
         st.text().filter(lambda name: name not in ("step", "time", "non_finite")),
-        st.floats(allow_nan=True, allow_infinity=True),
+        st.floats(allow_nan=True, allow_infinity=True, allow_subnormal=False),
         max_size=5,
     )
 )

@@ -1,0 +1,3 @@
+"""Imports what is not there."""
+
+import no_such_package_anywhere  # noqa: F401  # the mistake

@@ -1,0 +1,9 @@
+"""Annotates with a name that does not exist."""
+
+from __future__ import annotations
+
+from rlgraph import Graph
+
+
+def build(config: Confg) -> Graph:  # noqa: F821  # the mistake
+    return Graph("never")
