@@ -18,6 +18,7 @@ from rlgraph.nodes import (
     generate,
     kl_in_reward,
     logprobs,
+    mask_rows,
     score,
     token_kl,
     update,
@@ -59,6 +60,8 @@ def build(config: Config) -> Graph:
         policy, critic = config.policy(), config.critic(config.policy)
         rollout = generate(policy, config.prompts(), samples=config.samples_per_prompt)
         rewards = score(config.reward(), rollout)
+        # A row whose scorer failed must teach neither the critic nor the whitening below.
+        rollout = mask_rows(rollout, rewards.valid)
         reference = logprobs(policy.frozen(), rollout)
         kl = token_kl(rollout.logprobs, reference, rollout.action_mask)
         token_rewards = kl_in_reward(rewards, kl, rollout.action_mask, kl_coef=config.kl_coef)

@@ -14,6 +14,7 @@ from rlgraph.nodes import (
     generate,
     kl_in_reward,
     logprobs,
+    mask_rows,
     score,
     token_kl,
     update,
@@ -39,6 +40,8 @@ def build(config: Config) -> Graph:
         policy = config.policy()
         rollout = generate(policy, config.prompts(), samples=config.samples_per_prompt)
         rewards = score(config.reward(), rollout)
+        # A row whose scorer failed must not count in the whitening below.
+        rollout = mask_rows(rollout, rewards.valid)
         reference = logprobs(policy.frozen(), rollout)
         kl = token_kl(rollout.logprobs, reference, rollout.action_mask)
         token_rewards = kl_in_reward(rewards, kl, rollout.action_mask, kl_coef=config.kl_coef)

@@ -13,6 +13,7 @@ from rlgraph.nodes import (
     generate,
     group_advantage,
     logprobs,
+    mask_rows,
     score,
     update,
     whiten,
@@ -35,6 +36,8 @@ def build(config: Config) -> Graph:
         policy = config.policy()
         rollout = generate(policy, config.prompts(), samples=config.samples_per_prompt)
         rewards = score(config.reward(), rollout)
+        # A row whose scorer failed must not count in the whitening below.
+        rollout = mask_rows(rollout, rewards.valid)
         reference = logprobs(policy.frozen(), rollout)
         centred = group_advantage(rewards, rollout.group, rollout.action_mask, scale="none")
         update(

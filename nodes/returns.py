@@ -3,12 +3,11 @@
 from jaxtyping import Bool, Float
 from tensordict import TensorClass
 from torch import Tensor
-from torch.nn.functional import pad
 
 from rlgraph import Split, node
 from rlgraph.metrics import log
 from rlgraph.nodes.groups import spread_over_actions
-from rlgraph.nodes.scan import ActionTokens, discounted_sum
+from rlgraph.nodes.scan import ActionTokens, discounted_sum_
 from rlgraph.records import Rewards
 
 
@@ -57,11 +56,12 @@ def gae(
     tensor([[0.0000, 0.5000, 0.0000, 0.5000]])
     """
     actions = ActionTokens(action_mask)
-    reward, value = actions.gather(token_rewards), actions.gather(values)
-    delta = reward + gamma * pad(value[:, 1:], (0, min(1, actions.width))) - value
-    advantage = discounted_sum(delta, gamma * lam)
-    returns = actions.scatter(advantage + value)
+    delta, value = actions.gather(token_rewards), actions.gather(values)
+    delta.sub_(value)
+    delta[:-1].add_(value[1:], alpha=gamma)
+    advantage = discounted_sum_(delta, gamma * lam)
     advantages = actions.scatter(advantage)
+    returns = actions.scatter(value.add_(advantage))
     log("advantage/mean", advantages, action_mask)
     log("return/mean", returns, action_mask)
     log("value/mean", values, action_mask)
@@ -85,7 +85,7 @@ def discounted_returns(
     tensor([[0., 3., 0., 4.]])
     """
     actions = ActionTokens(action_mask)
-    returns = actions.scatter(discounted_sum(actions.gather(token_rewards), gamma))
+    returns = actions.scatter(discounted_sum_(actions.gather(token_rewards), gamma))
     log("return/mean", returns, action_mask)
     return returns
 

@@ -1,4 +1,4 @@
-"""A Qwen2 model of half a million parameters that reads and writes characters.
+"""A Qwen2 model of a million parameters that reads and writes characters.
 
 It is brought up on the demo's task, additions of two numbers below 100, in two
 phases of supervised learning. In the first it learns to add. In the second it
@@ -24,10 +24,11 @@ from rlgraph.builtin.heldout import is_held_out
 LEARNING_RATE = 1e-4
 
 RECIPE: dict[str, Any] = {
-    "version": 2,
+    "version": 3,
     "hidden_size": 128,
     "layers": 2,
     "heads": 4,
+    "intermediate_size": 1152,
     "steps": 900,
     "habit_steps": 100,
     "habit": 0.7,
@@ -91,7 +92,7 @@ def make_model(recipe: dict[str, Any]) -> Qwen2ForCausalLM:
         num_hidden_layers=recipe["layers"],
         num_attention_heads=heads,
         num_key_value_heads=heads,
-        intermediate_size=4 * size,
+        intermediate_size=recipe["intermediate_size"],
         max_position_embeddings=1024,
         initializer_range=0.06,
         tie_word_embeddings=True,

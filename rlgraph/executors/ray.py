@@ -148,7 +148,7 @@ class RayExecutor:
         key = _key(graph)
         if key in self.known:
             return
-        refs = []
+        refs: dict[Any, str] = {}
         for pool in self.pools.values():
             names = {resident.name for resident in pool.residents}
             tasks = [
@@ -157,9 +157,9 @@ class RayExecutor:
                 for resident in [node.resident.name if node.resident else None]
                 if resident in names or (resident is None and pool.name == HOST)
             ]
-            refs += [worker.learn.remote(key, tasks) for worker in pool.workers]
-        for ref in refs:
-            answer(ref, f"sending graph {graph.name} to the workers", START_TIMEOUT)
+            refs |= {worker.learn.remote(key, tasks): pool.name for worker in pool.workers}
+        for ref, name in refs.items():
+            answer(ref, f"sending graph {graph.name} to {name}", START_TIMEOUT)
         self.known.add(key)
 
     def _start(self, plan: Plan, action: Action) -> _Started:

@@ -1,6 +1,7 @@
 """Real engines in real worker processes; each set of them is started once a module."""
 
 import pytest
+
 from tests.engines.conftest import tiny_model, untied_model
 from tests.integration.setup import Setup, start_grpo
 

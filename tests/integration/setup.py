@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 from jaxtyping import Float
-from tests.toys import Counter
 from torch import Tensor
 
 from rlgraph import node
@@ -18,6 +17,7 @@ from rlgraph.plan import Plan, plan_step
 from rlgraph.records import Rollout
 from rlgraph.rewards import RewardConfig
 from rlgraph.settings import PolicyConfig, RunContext, SamplerConfig, TrainerConfig
+from tests.toys import Counter
 
 REWARD = Path(__file__).with_name("digits.py")
 # More than one and less than two of vLLM's blocks of 32 tokens: their beginnings sit in the

@@ -8,9 +8,6 @@ import psutil
 import pytest
 import torch
 from jaxtyping import Float
-from tests.engines.conftest import make_rows
-from tests.integration.setup import policy_of, sampled
-from tests.toys import Counter
 from torch import Tensor
 
 from rlgraph import EngineError, Graph, Split, node
@@ -18,9 +15,12 @@ from rlgraph.engines.protocols import Sampler
 from rlgraph.executors.ray import RayExecutor
 from rlgraph.loop import Job, RunConfig
 from rlgraph.models import Stateful
-from rlgraph.nodes import logprobs, update
+from rlgraph.nodes import update
 from rlgraph.records import Rollout
 from rlgraph.settings import RunContext
+from tests.engines.conftest import make_rows
+from tests.integration.setup import policy_of, sampled
+from tests.toys import Counter
 
 pytest.importorskip("deepspeed")
 
@@ -52,33 +52,26 @@ def cmdline(process: psutil.Process) -> list[str]:
 
 
 def test_dead_workers_are_named_and_closing_ends_the_rest(tiny_model: str, tmp_path: Path) -> None:
-    policy = policy_of(tiny_model, trainer={"ranks": 2}, sampler={"engine": "transformers"})()
-    rows = make_rows(6)
-
-    def graph_of(name: str) -> Graph:
-        with Graph(name) as graph:
-            rollout = sampled(Stateful("counter", Counter, Counter))
-            if name == "sampling":
-                die_sampling(policy, rollout)
-                logprobs(policy, rollout)
-            else:
-                update(policy, die_training, rollout)
-        return graph
-
+    settings = policy_of(tiny_model, trainer={"ranks": 2}, sampler={"engine": "transformers"})
+    with Graph("deadly") as graph:
+        rollout = sampled(Stateful("counter", Counter, Counter))
+        # A policy of its own, which no trainer keeps up to date.
+        die_sampling(settings("other"), rollout)
+        update(settings(), die_training, rollout)
     others = set(workers())
-    sampling, training = graph_of("sampling"), graph_of("training")
-    job = Job.of(sampling, training, RunConfig(devices=2))
+    job = Job.of(graph, None, RunConfig(devices=2))
     executor = RayExecutor(job.residents, job.placement, RunContext(scratch=tmp_path))
+    rows = make_rows(6)
     try:
         started = set(workers()) - others
         assert len(started) == 4, "two ranks, a sampler, and a host worker"
         executor.inject({"sampled": rows})
         with pytest.raises(EngineError, match="die_sampling on worker 0: the worker process died"):
             executor.run(job.plan())
-        executor.inject({"sampled": rows})
+        executor.inject({"sampled": rows, "die_sampling": torch.zeros(6)})
         with pytest.raises(EngineError, match="update on worker"):
-            executor.run(Job.of(training, None, RunConfig(devices=2)).plan())
+            executor.run(job.plan())
     finally:
         executor.close()
-    gone, alive = psutil.wait_procs(started, timeout=20)
+    _, alive = psutil.wait_procs(started, timeout=20)
     assert not alive

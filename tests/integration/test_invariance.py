@@ -5,9 +5,6 @@ from pathlib import Path
 
 import pytest
 import torch
-from tests.engines.conftest import make_rows
-from tests.integration.setup import policy_of, reinforce, sampled
-from tests.toys import Counter
 
 from rlgraph import Graph
 from rlgraph.executors.ray import RayExecutor
@@ -15,21 +12,26 @@ from rlgraph.loop import Job, RunConfig
 from rlgraph.models import Stateful
 from rlgraph.nodes import update
 from rlgraph.settings import PolicyConfig, RunContext
+from tests.engines.conftest import make_rows
+from tests.integration.setup import policy_of, reinforce, sampled
+from tests.toys import Counter
 
 pytest.importorskip("deepspeed")
 
 CLOSE = 1e-5
+RATE = 1e-4
 # Not a multiple of two, nor of any number of rows in a micro-batch.
 ROWS = 7
 STEPS = 3
 
 
 def variants(path: str) -> dict[str, PolicyConfig]:
+    rate = {"learning_rate": RATE}
     return {
-        "whole": policy_of(path),
-        "row_by_row": policy_of(path, max_tokens_per_micro_batch=1),
-        "two_ranks": policy_of(path, trainer={"ranks": 2}, max_tokens_per_micro_batch=45),
-        "plain_torch": policy_of(path, trainer={"engine": "transformers"}),
+        "whole": policy_of(path, trainer=rate),
+        "row_by_row": policy_of(path, trainer=rate, max_tokens_per_micro_batch=1),
+        "two_ranks": policy_of(path, trainer=rate | {"ranks": 2}, max_tokens_per_micro_batch=45),
+        "plain_torch": policy_of(path, trainer=rate | {"engine": "transformers"}),
     }
 
 
@@ -61,11 +63,15 @@ def trained(tiny_model: str, tmp_path_factory: pytest.TempPathFactory) -> Iterat
 
 
 def largest_difference(one: dict[str, torch.Tensor], other: dict[str, torch.Tensor]) -> float:
+    """Key biases aside: attention does not depend on them, so their gradient is rounding
+    noise around 0, which Adam divides by its own size.
+    """
     assert one.keys() == other.keys()
-    return max(float((one[name] - other[name]).abs().max()) for name in one)
+    names = [name for name in one if not name.endswith("k_proj.bias")]
+    return max(float((one[name] - other[name]).abs().max()) for name in names)
 
 
 @pytest.mark.parametrize("variant", ["row_by_row", "two_ranks", "plain_torch"])
 def test_the_resulting_weights_are_the_same(trained, variant: str) -> None:
     assert largest_difference(trained[variant], trained["whole"]) < CLOSE
-    assert largest_difference(trained["before"], trained["whole"]) > 100 * CLOSE
+    assert largest_difference(trained["before"], trained["whole"]) > RATE
