@@ -21,15 +21,15 @@ from transformers import Qwen2Config, Qwen2ForCausalLM, Qwen2Tokenizer
 
 from rlgraph.builtin.heldout import is_held_out
 
-LEARNING_RATE = 1e-4
+LEARNING_RATE = 2e-4
 
 RECIPE: dict[str, Any] = {
-    "version": 3,
+    "version": 4,
     "hidden_size": 128,
     "layers": 2,
     "heads": 4,
     "intermediate_size": 1152,
-    "steps": 900,
+    "steps": 1000,
     "habit_steps": 100,
     "habit": 0.7,
     "batch": 64,
