@@ -52,7 +52,9 @@ def test_the_tests_of_the_readme_pass(rank):
 
 def test_the_wrong_wire_of_the_readme_is_refused_as_shown(tmp_path):
     path = tmp_path / "rank.py"
-    path.write_text(ALGORITHM.replace("rank_advantage(rewards, rollout.g", "rank_advantage(rollout, rollout.g"))
+    path.write_text(
+        ALGORITHM.replace("rank_advantage(rewards, rollout.g", "rank_advantage(rollout, rollout.g")
+    )
     file = load_graph_file(str(path))
     with pytest.raises(GraphError) as error:
         file.build(OnPolicyConfig())

@@ -162,13 +162,13 @@ def answer_loss(
         )
         prompt = tokenizer(asked).input_ids
         rows.append((prompt, [*tokenizer(answer).input_ids, tokenizer.eos_token_id]))
-    width = max(len(prompt) + len(answer) for prompt, answer in rows)
+    width = max(len(prompt) + len(said) for prompt, said in rows)
     tokens = torch.zeros(len(rows), width, dtype=torch.long)
     targets = torch.full((len(rows), width), -100)
-    for row, (prompt, answer) in enumerate(rows):
-        end = len(prompt) + len(answer)
-        tokens[row, :end] = torch.tensor([*prompt, *answer])
-        targets[row, len(prompt) : end] = torch.tensor(answer)
+    for row, (prompt, said) in enumerate(rows):
+        end = len(prompt) + len(said)
+        tokens[row, :end] = torch.tensor([*prompt, *said])
+        targets[row, len(prompt) : end] = torch.tensor(said)
     hidden = model.model(tokens[:, :-1]).last_hidden_state
     wanted = targets[:, 1:] != -100
     return cross_entropy(model.lm_head(hidden[wanted]), targets[:, 1:][wanted])

@@ -49,7 +49,10 @@ def test_clock():
     assert [clock(s) for s in (-1, 59.9, 60, 3600)] == ["0:00", "0:59", "1:00", "1:00:00"]
 
 
-@given(st.lists(st.floats(-1e6, 1e6, allow_subnormal=False) | st.just(math.nan), max_size=50), st.integers(1, 30))
+@given(
+    st.lists(st.floats(-1e6, 1e6, allow_subnormal=False) | st.just(math.nan), max_size=50),
+    st.integers(1, 30),
+)
 def test_a_sparkline_is_as_wide_as_its_values_and_no_wider_than_asked(values, width):
     line = sparkline(values, width)
     known = any(math.isfinite(value) for value in values)
