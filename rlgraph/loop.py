@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
+from rlgraph.errors import RlgraphError
 from rlgraph.executors import Executor, StepReport
 from rlgraph.graph import Graph
 from rlgraph.memory import Memory, estimate
@@ -45,6 +46,12 @@ class RunConfig:
     save: bool = True
     """Write the trained policy into the output folder, in Hugging Face format."""
     log: LogConfig = field(default_factory=LogConfig)
+
+    def __post_init__(self) -> None:
+        for name in ("steps", "host_workers"):
+            if (given := getattr(self, name)) < 1:
+                flag = name.replace("_", "-")
+                raise RlgraphError(f"--{flag} {given}: it must be at least 1")
 
 
 @dataclass(frozen=True)

@@ -86,7 +86,10 @@ class DataConfig:
             DataError: ``eval_size`` is 0.
         """
         if not self.eval_size:
-            raise DataError("nothing is held out: data.eval_size is 0; set --data.eval-size")
+            raise DataError(
+                "nothing is held out: data.eval_size is 0; set --data.eval-size, "
+                "or do without an evaluation: --evaluation ''"
+            )
         return PromptSource(name, StreamSettings(self, tokenizer, held_out=True))
 
 
