@@ -48,6 +48,19 @@ class SyncWeights:
 Action = Run | Wake | Sleep | SyncWeights
 
 
+def label(action: Action) -> str:
+    """A short name, for messages and timings: a node's own, or ``sync policy.sampler``."""
+    match action:
+        case Run(node=name):
+            return name
+        case SyncWeights(sampler=name):
+            return f"sync {name}"
+        case Wake(resident=name):
+            return f"wake {name}"
+        case Sleep(resident=name):
+            return f"sleep {name}"
+
+
 @dataclass(frozen=True)
 class Event:
     """An action and the earlier events that must have ended before it starts."""

@@ -14,7 +14,7 @@ from rlgraph.graph import Node
 from rlgraph.metrics import collect, merge_into
 from rlgraph.models import Resident
 from rlgraph.placement import workers_of
-from rlgraph.plan import Plan, Run, Sleep, SyncWeights, Wake
+from rlgraph.plan import Plan, Run, Sleep, SyncWeights, Wake, label
 from rlgraph.rows import Rows
 from rlgraph.settings import RunContext
 
@@ -56,17 +56,13 @@ class LocalExecutor:
                     if name in report.skipped:
                         continue
                     self._run(plan.graph.nodes[name], report)
-                    label = name
                 case SyncWeights(trainer=trainer, sampler=sampler):
                     self.engines[sampler].load_weights(self.engines[trainer].weights())
-                    label = f"sync {sampler}"
                 case Wake(resident=name):
                     self.engines[name].wake()
-                    label = f"wake {name}"
                 case Sleep(resident=name):
                     self.engines[name].sleep()
-                    label = f"sleep {name}"
-            report.seconds[label] = time.perf_counter() - began
+            report.seconds[label(event.action)] = time.perf_counter() - began
         self.injected = {}
         return report
 

@@ -1,8 +1,5 @@
 """Plans on Ray: worker pools run the nodes, the controller moves references."""
 
-import os
-import socket
-import sys
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -12,8 +9,9 @@ import numpy as np
 import ray
 from ray.exceptions import RayActorError, RayTaskError
 
-from rlgraph.errors import EngineError, PlacementError
+from rlgraph.errors import EngineError
 from rlgraph.executors import StepReport
+from rlgraph.executors.cluster import connect
 from rlgraph.executors.distributed import Distributed, argument, combine, count_rows, fetch, put
 from rlgraph.executors.pool import (
     HOST,
@@ -32,24 +30,13 @@ from rlgraph.metrics import merge_into
 from rlgraph.models import Resident
 from rlgraph.node import Split
 from rlgraph.placement import Placement
-from rlgraph.plan import Action, Plan, Run, Sleep, SyncWeights, Wake
+from rlgraph.plan import Action, Plan, Run, Sleep, SyncWeights, Wake, label
 from rlgraph.rows import Rows
 from rlgraph.settings import RunContext
 from rlgraph.types import Record
 
 RUN_TIMEOUT = 3600.0
 """Seconds that one event of a plan may take."""
-
-KEEP_MEMORY = {
-    "MALLOC_MMAP_THRESHOLD_": str(256 << 20),
-    "MALLOC_TRIM_THRESHOLD_": str(512 << 20),
-    "MALLOC_TOP_PAD_": str(64 << 20),
-}
-"""glibc's malloc: a worker keeps what its activations held, at most half a GiB.
-
-Else each forward pass gives it back to the system and has it cleared again, page by
-page, which on a CPU takes a third of the time.
-"""
 
 
 @dataclass
@@ -84,7 +71,8 @@ class RayExecutor:
         self._own_ray = connect(placement)
         self.values: dict[str, Distributed] = {}
         self.injected: dict[str, Rows] = {}
-        self.known: set[str] = set()
+        self.known: dict[str, Graph] = {}
+        """Kept, so that no other graph gets the identity of one that the workers know."""
         self.pools: dict[str, Pool] = {}
         try:
             self.pools = start_pools(residents, placement, context, host_workers, START_TIMEOUT)
@@ -160,7 +148,7 @@ class RayExecutor:
             refs |= {worker.learn.remote(key, tasks): pool.name for worker in pool.workers}
         for ref, name in refs.items():
             answer(ref, f"sending graph {graph.name} to {name}", START_TIMEOUT)
-        self.known.add(key)
+        self.known[key] = graph
 
     def _start(self, plan: Plan, action: Action) -> _Started:
         started = _Started(action, {}, {}, time.perf_counter(), [], {})
@@ -228,11 +216,11 @@ class RayExecutor:
         patience = max(0.0, RUN_TIMEOUT - (time.perf_counter() - oldest))
         ready, _ = ray.wait(list(refs), num_returns=1, timeout=patience)
         if not ready:
-            late = ", ".join(_label(event.action) for event in started.values())
+            late = ", ".join(label(event.action) for event in started.values())
             raise EngineError(f"no answer after {RUN_TIMEOUT:.0f} s from: {late}")
         event = refs[ready[0]]
         number = event.waiting.pop(ready[0])
-        doing = f"{_label(event.action)} on worker {number}"
+        doing = f"{label(event.action)} on worker {number}"
         try:
             event.answers[number] = ray.get(ready[0], timeout=RUN_TIMEOUT)
         except RayTaskError as failure:
@@ -260,65 +248,7 @@ class RayExecutor:
                     [started.shards[number] for number in given],
                     inputs,
                 )
-        report.seconds[_label(started.action)] = took
-
-
-def connect(placement: Placement) -> bool:
-    """Start Ray on this machine, or join the cluster of ``RAY_ADDRESS``; did we start one?
-
-    Raises:
-        PlacementError: the cluster does not answer.
-    """
-    if ray.is_initialized():
-        return False
-    address = os.environ.get("RAY_ADDRESS")
-    if address is not None:
-        _check_reachable(address)
-    # Workers find what this process finds: a user's graph file and its neighbours.
-    path = os.pathsep.join(entry or os.getcwd() for entry in sys.path)
-    options: dict[str, Any] = {
-        "runtime_env": {"env_vars": {"PYTHONPATH": path, **KEEP_MEMORY}},
-        "log_to_driver": False,
-        "logging_level": "ERROR",
-    }
-    if address is None:
-        slots = sum(device_set.devices for device_set in placement.sets.values())
-        options |= {"address": "local", "include_dashboard": False}
-        options |= {"num_cpus": max(slots, os.cpu_count() or 1)}
-    try:
-        ray.init(**options)
-    except (ConnectionError, RuntimeError, ValueError) as error:
-        raise PlacementError(
-            f"Ray does not start or answer ({address or 'on this machine'}): {error}; "
-            "unset RAY_ADDRESS to use a Ray of this run's own"
-        ) from None
-    return address is None
-
-
-def _check_reachable(address: str) -> None:
-    """Ray itself waits for minutes before it says that nobody answers."""
-    host, _, port = address.removeprefix("ray://").rpartition(":")
-    if not port.isdigit():
-        return  # "auto" and the like
-    try:
-        socket.create_connection((host, int(port)), timeout=5).close()
-    except OSError as error:
-        raise PlacementError(
-            f"no Ray answers at RAY_ADDRESS={address}: {error}; start it there, or unset "
-            "RAY_ADDRESS to use a Ray of this run's own"
-        ) from None
-
-
-def _label(action: Action) -> str:
-    match action:
-        case Run(node=name):
-            return name
-        case SyncWeights(sampler=sampler):
-            return f"sync {sampler}"
-        case Wake(resident=name):
-            return f"wake {name}"
-        case Sleep(resident=name):
-            return f"sleep {name}"
+        report.seconds[label(started.action)] = took
 
 
 def _key(graph: Graph) -> str:
