@@ -3,7 +3,6 @@
 import dataclasses
 import importlib
 import importlib.util
-import sys
 import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -13,6 +12,7 @@ from typing import Any
 
 from rlgraph.errors import GraphError
 from rlgraph.graph import Graph
+from rlgraph.sourcefile import import_file
 from rlgraph.types import hints_of
 
 _PACKAGED = "rlgraph.graphs"
@@ -116,20 +116,10 @@ def _import_module(target: str) -> ModuleType:
 
 def _import_file(path: Path) -> ModuleType:
     """Import under a name of its own, so that no installed module is shadowed."""
-    name = f"{_OWN}{path.stem}"
-    if str(path.parent) not in sys.path:
-        # What lies beside the file can be imported by it.
-        sys.path.append(str(path.parent))
-    spec = importlib.util.spec_from_file_location(name, path)
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module
     try:
-        spec.loader.exec_module(module)
+        return import_file(path, f"{_OWN}{path.stem}")
     except Exception as error:
-        del sys.modules[name]
         raise _broken(str(path), error) from error
-    return module
 
 
 def _broken(target: str, error: Exception) -> GraphError:

@@ -6,9 +6,11 @@ import sys
 from typing import Any
 
 import ray
+from ray import cloudpickle
 
 from rlgraph.errors import PlacementError
 from rlgraph.placement import Placement
+from rlgraph.sourcefile import LOADED
 
 KEEP_MEMORY = {
     "MALLOC_MMAP_THRESHOLD_": str(256 << 20),
@@ -22,12 +24,19 @@ page, which on a CPU takes a third of the time.
 """
 
 
+def ship_source_files() -> None:
+    """Let what a user's own file defines travel to workers, which cannot import the file."""
+    for module in LOADED.values():
+        cloudpickle.register_pickle_by_value(module)
+
+
 def connect(placement: Placement) -> bool:
     """Start Ray on this machine, or join the cluster of ``RAY_ADDRESS``; did we start one?
 
     Raises:
         PlacementError: the cluster does not answer.
     """
+    ship_source_files()
     if ray.is_initialized():
         return False
     address = os.environ.get("RAY_ADDRESS")

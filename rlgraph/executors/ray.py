@@ -11,7 +11,7 @@ from ray.exceptions import RayActorError, RayTaskError
 
 from rlgraph.errors import EngineError
 from rlgraph.executors import StepReport
-from rlgraph.executors.cluster import connect
+from rlgraph.executors.cluster import connect, ship_source_files
 from rlgraph.executors.distributed import Distributed, argument, combine, count_rows, fetch, put
 from rlgraph.executors.pool import (
     HOST,
@@ -136,6 +136,7 @@ class RayExecutor:
         key = _key(graph)
         if key in self.known:
             return
+        ship_source_files()
         refs: dict[Any, str] = {}
         for pool in self.pools.values():
             names = {resident.name for resident in pool.residents}

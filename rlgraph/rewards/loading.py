@@ -2,7 +2,6 @@
 
 import importlib
 import importlib.util
-import sys
 import traceback
 from collections.abc import Callable
 from pathlib import Path
@@ -10,6 +9,7 @@ from types import ModuleType
 from typing import Any
 
 from rlgraph.errors import RewardError
+from rlgraph.sourcefile import import_file
 
 RewardFunction = Callable[..., Any]
 
@@ -75,20 +75,10 @@ def _import_file(target: str, place: str) -> ModuleType:
     path = Path(place).expanduser().resolve()
     if not path.is_file():
         raise RewardError(f"reward.function '{target}': there is no file {path}")
-    name = f"reward_file_{path.stem}"
-    if str(path.parent) not in sys.path:
-        # What lies beside the file can be imported by it.
-        sys.path.append(str(path.parent))
-    spec = importlib.util.spec_from_file_location(name, path)
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module
     try:
-        spec.loader.exec_module(module)
+        return import_file(path, f"reward_file_{path.stem}")
     except Exception as error:
-        del sys.modules[name]
         raise _broken(target, place) from error
-    return module
 
 
 def _broken(target: str, place: str) -> RewardError:

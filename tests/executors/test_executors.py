@@ -5,6 +5,7 @@ import torch
 
 from rlgraph import EngineError, Graph, PlacementError
 from rlgraph.executors.local import LocalExecutor
+from rlgraph.graphfile import load_graph_file
 from rlgraph.models import Stateful
 from rlgraph.placement import Devices, place
 from rlgraph.plan import plan_step
@@ -85,3 +86,41 @@ def test_one_process_cannot_be_two_ranks():
 
 def test_shift_is_row_wise():
     assert shift(torch.tensor([1.0, 2.0]), torch.tensor(1.0)).tolist() == [0.0, 1.0]
+
+
+OWN_FILE = """
+from collections.abc import Callable
+from dataclasses import dataclass
+from jaxtyping import Float
+from torch import Tensor
+from rlgraph import Graph, node
+from rlgraph.models import Stateful
+from tests.toys import Counter, double, source
+
+@dataclass
+class Config:
+    pass
+
+def negate(x):
+    return -flip(x)
+
+def flip(x):
+    return 2 * x
+
+@node
+def apply(x: Float[Tensor, "batch seq"], how: Callable) -> Float[Tensor, "batch seq"]:
+    return how(x)
+
+def build(config: Config) -> Graph:
+    with Graph("own") as graph:
+        apply(double(source(Stateful("counter", Counter, Counter), lengths=[2])), negate)
+    return graph
+"""
+
+
+def test_plain_functions_of_a_users_file_reach_the_workers(ray_executor, tmp_path):
+    path = tmp_path / "own.py"
+    path.write_text(OWN_FILE)
+    file = load_graph_file(str(path))
+    ray_executor.run(plan_step(file.build(file.config_type()), NO_DEVICES, {}))
+    assert torch.equal(ray_executor.fetch("apply"), -2 * ray_executor.fetch("double"))
