@@ -39,10 +39,9 @@ def build(config: Config) -> Graph:
         policy, reward = config.policy(), config.reward()
         prompts = config.prompts()
         rollout = generate(policy, prompts, samples=config.samples_per_prompt)
-        greedy = generate(policy, prompts, temperature=0.0)
-        better = subtract_greedy(
-            score(reward, rollout), rollout.group, score(reward, greedy), greedy
-        )
+        greedy = generate(policy, prompts, temperature=0.0, name="greedy")
+        baseline = score(reward, greedy, name="greedy_reward")
+        better = subtract_greedy(score(reward, rollout), rollout.group, baseline, greedy)
         reference = logprobs(policy.frozen(), rollout)
         kl = token_kl(rollout.logprobs, reference, rollout.action_mask)
         penalised = kl_in_score(better, kl, rollout.action_mask, kl_coef=config.kl_coef)

@@ -45,9 +45,12 @@ def build(config: Config) -> Graph:
     with Graph("two_reward_grpo") as graph:
         policy = config.policy()
         rollout = generate(policy, config.prompts(), samples=config.samples_per_prompt)
+        rewards = {"reward": config.reward, "second_reward": config.second_reward}
         parts = [
-            group_advantage(score(reward, rollout), rollout.group, rollout.action_mask)
-            for reward in (config.reward(), config.second_reward("second_reward"))
+            group_advantage(
+                score(reward(name), rollout, name=name), rollout.group, rollout.action_mask
+            )
+            for name, reward in rewards.items()
         ]
         advantages = combine_advantages(*parts, second_weight=config.second_weight)
         update(policy, clipped_policy_loss, rollout, advantages=advantages)

@@ -7,11 +7,14 @@ from rlgraph.records import Rewards, Rollout
 
 
 @node(split=Split.ROWS)
-def score(reward: Rewarder, rollout: Rollout) -> Rewards:
-    """One reward a row, ``[batch]``; rows whose scorer failed are invalid and counted."""
+def score(reward: Rewarder, rollout: Rollout, *, name: str = "reward") -> Rewards:
+    """One reward a row, ``[batch]``; rows whose scorer failed are invalid and counted.
+
+    Its metrics are logged under ``name``: a graph that scores twice gives two names.
+    """
     rewards = reward.score(rollout)
-    log("reward/mean", rewards.scores, rewards.valid)
-    log("reward/max", rewards.scores, rewards.valid, kind="max")
-    log("reward/min", rewards.scores, rewards.valid, kind="min")
-    log("reward/invalid", ~rewards.valid, kind="sum")
+    log(f"{name}/mean", rewards.scores, rewards.valid)
+    log(f"{name}/max", rewards.scores, rewards.valid, kind="max")
+    log(f"{name}/min", rewards.scores, rewards.valid, kind="min")
+    log(f"{name}/invalid", ~rewards.valid, kind="sum")
     return rewards

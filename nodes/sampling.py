@@ -14,6 +14,7 @@ def generate(
     samples: int = 1,
     temperature: float | None = None,
     max_new_tokens: int | None = None,
+    name: str = "rollout",
 ) -> Rollout:
     """Sample ``samples`` responses to each prompt; a prompt's rows lie side by side.
 
@@ -23,6 +24,7 @@ def generate(
         samples: responses a prompt.
         temperature: 0 is greedy; None is the policy's own setting.
         max_new_tokens: longest response; None is the sampler's own setting.
+        name: under which the metrics are logged.
 
     Returns:
         ``prompts * samples`` rows with the log-probabilities they were sampled with.
@@ -31,10 +33,10 @@ def generate(
         prompts, samples=samples, temperature=temperature, max_new_tokens=max_new_tokens
     )
     actions = rollout.action_mask.sum(-1)
-    log("rollout/response_length", actions)
-    log("rollout/response_length_max", actions, kind="max")
-    log("rollout/prompt_length", prompts.attention_mask.sum(-1))
-    log("rollout/truncated", rollout.truncated)
-    log("rollout/tokens", rollout.attention_mask, kind="sum")
-    log("rollout/rows", float(len(rollout)), kind="sum")
+    log(f"{name}/response_length", actions)
+    log(f"{name}/response_length_max", actions, kind="max")
+    log(f"{name}/prompt_length", prompts.attention_mask.sum(-1))
+    log(f"{name}/truncated", rollout.truncated)
+    log(f"{name}/tokens", rollout.attention_mask, kind="sum")
+    log(f"{name}/rows", float(len(rollout)), kind="sum")
     return rollout
