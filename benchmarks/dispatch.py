@@ -28,8 +28,10 @@ from rlgraph import Graph, Split, node
 from rlgraph.executors.local import LocalExecutor
 from rlgraph.executors.ray import RayExecutor
 from rlgraph.models import Stateful
-from rlgraph.placement import Devices, place
-from rlgraph.plan import Plan, plan_step
+from rlgraph.scheduling.devices import Devices
+from rlgraph.scheduling.modes import place
+from rlgraph.scheduling.plan import Plan
+from rlgraph.scheduling.planner import plan_step
 from rlgraph.settings import RunContext
 
 NODES = 7

@@ -101,6 +101,10 @@ class Graph:
         """The names of all nodes that cannot run without this one."""
         return nx.descendants(self.dag, node)
 
+    def ancestors(self, node: str) -> set[str]:
+        """The names of all nodes that this one cannot run without."""
+        return nx.ancestors(self.dag, node)
+
     def order(self) -> list[Node]:
         """The nodes, each after its inputs; ties in the order of the graph file.
 

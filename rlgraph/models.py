@@ -26,6 +26,10 @@ class Resident:
     """What its engine is built from: plain, picklable data."""
     head: Literal["lm", "value"] = "lm"
     """Of a trainer or scorer: what its forward pass ends in."""
+    follows: str | None = None
+    """Of a sampler: the trainer whose weights it takes over."""
+    on_device: bool = False
+    """Does it want a device, or only the host's memory?"""
 
     def __str__(self) -> str:
         return self.name
@@ -57,12 +61,18 @@ class Policy(Handle):
     @property
     def trainer(self) -> Resident:
         """The weights that an optimizer moves."""
-        return Resident(f"{self.name}.trainer", "trainer", self.settings)
+        return Resident(f"{self.name}.trainer", "trainer", self.settings, on_device=True)
 
     @property
     def sampler(self) -> Resident:
         """The copy of the weights that samples."""
-        return Resident(f"{self.name}.sampler", "sampler", self.settings)
+        return Resident(
+            f"{self.name}.sampler",
+            "sampler",
+            self.settings,
+            follows=self.trainer.name,
+            on_device=True,
+        )
 
     @property
     def roles(self) -> Mapping[type, Resident]:
@@ -88,7 +98,7 @@ class Reference(Handle):
     @property
     def roles(self) -> Mapping[type, Resident]:
         """Scorer only."""
-        return {Scorer: Resident(self.name, "scorer", self.settings)}
+        return {Scorer: Resident(self.name, "scorer", self.settings, on_device=True)}
 
 
 @dataclass(frozen=True)
@@ -100,7 +110,9 @@ class Critic(Handle):
     @property
     def roles(self) -> Mapping[type, Resident]:
         """ValueModel and Trainer, of the same weights."""
-        trainer = Resident(f"{self.name}.trainer", "trainer", self.settings, head="value")
+        trainer = Resident(
+            f"{self.name}.trainer", "trainer", self.settings, head="value", on_device=True
+        )
         return {ValueModel: trainer, Trainer: trainer}
 
     @property

@@ -18,10 +18,12 @@ from rich.markup import escape
 
 from rlgraph.errors import RlgraphError
 from rlgraph.graphfile import GraphFile, load_graph_file
-from rlgraph.loop import Job, RunConfig, start, train
+from rlgraph.job import Job, RunConfig, start
+from rlgraph.loop import train
 from rlgraph.runlog import RunLog
+from rlgraph.scheduling.planner import Pace
+from rlgraph.scheduling.table import plan_table
 from rlgraph.settings import RunContext
-from rlgraph.show import plan_table
 
 USAGE = """\
 usage: python -m rlgraph.run GRAPH [settings]
@@ -47,7 +49,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         config, run = parse(file, arguments[1:])
         job = _job(file, config, run)
         if run.plan:
-            Console().print(plan_table(job.plan()))
+            pace = Pace(run.rollout_parts, ahead=run.staleness > 0)
+            Console().print(plan_table(job.plan(pace)))
             return 0
     except RlgraphError as error:
         errors.print(f"[bold red]{type(error).__name__}[/]: {escape(str(error))}")

@@ -1,37 +1,36 @@
 """A graph as a picture, drawn with matplotlib. Units are points throughout."""
 
 from collections.abc import Sequence
-from functools import cache
 from pathlib import Path
 from typing import Any
 
 import matplotlib as mpl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.font_manager import FontProperties
 from matplotlib.patches import FancyBboxPatch, PathPatch, Polygon
 from matplotlib.path import Path as Line
-from matplotlib.textpath import TextPath
 
 from rlgraph.draw.colours import PURE, Colours, colours_of
 from rlgraph.draw.layers import Cell, Layers, Size
 from rlgraph.draw.layout import layout
 from rlgraph.draw.routes import Curve, Point, loop, route
 from rlgraph.draw.scene import NEXT_STEP, Box, Scene, scene_of, title
+from rlgraph.draw.style import (
+    EDGE,
+    INK,
+    LEADING,
+    MARGIN,
+    METADATA,
+    NAME,
+    SMALL,
+    SOFT,
+    STYLE,
+    TITLE,
+)
+from rlgraph.draw.style import width as text_width
 from rlgraph.graph import Graph
 
-_TITLE, _NAME, _SMALL = 14.0, 11.0, 8.5
-_LEADING = 1.3
-_MARGIN = 22.0
-_INK, _SOFT, _EDGE = "#1f2328", "#57606a", "#6e7781"
 _BACK = "#8250df"
-# Text stays text in SVG: it can be searched, and gets no larger than it must.
-_STYLE: dict[Any, Any] = {
-    "svg.fonttype": "none",
-    "svg.hashsalt": "rlgraph",
-    "font.family": "DejaVu Sans",
-    "text.parse_math": False,
-}
 
 
 def save(graph: Graph, path: Path) -> None:
@@ -41,10 +40,9 @@ def save(graph: Graph, path: Path) -> None:
         {box.name: _box_size(box) for box in scene.boxes},
         {(arrow.source, arrow.target): _label_size(arrow.lines) for arrow in scene.arrows},
     )
-    with mpl.rc_context(_STYLE):
+    with mpl.rc_context(STYLE):
         figure = _draw(graph.name, scene, layers)
-        dated = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}}
-        metadata = dated.get(path.suffix.lower())
+        metadata = METADATA.get(path.suffix.lower())
         figure.savefig(path, dpi=200, facecolor="white", metadata=metadata)
 
 
@@ -56,27 +54,27 @@ def _draw(name: str, scene: Scene, layers: Layers) -> Figure:
     cells = [cell for row in layers.rows for cell in row]
     right = max(cell.right for cell in cells)
     if loops:
-        right = max(spot.label.x for spot in loops) + _width("next step's", _SMALL) / 2 + 4
+        right = max(spot.label.x for spot in loops) + text_width("next step's", SMALL) / 2 + 4
     legend, across, tall = _legend(scene, right)
-    width = max(right, across, _width(name, _TITLE, bold=True)) + 2 * _MARGIN
-    header = _TITLE * _LEADING + 16
+    width = max(right, across, text_width(name, TITLE, bold=True)) + 2 * MARGIN
+    header = TITLE * LEADING + 16
     bottom = max(cell.bottom for cell in cells)
-    height = header + bottom + 30 + tall + 2 * _MARGIN
+    height = header + bottom + 30 + tall + 2 * MARGIN
 
     figure = Figure(figsize=(width / 72, height / 72))
     left = (width - right) / 2
     axes = figure.add_axes((0, 0, 1, 1))
     axes.set_axis_off()
     axes.set_xlim(-left, width - left)
-    axes.set_ylim(height - _MARGIN - header, -_MARGIN - header)
-    top = -header + _TITLE / 2
-    axes.text(_MARGIN - left, top, name, size=_TITLE, weight="bold", color=_INK, va="center")
+    axes.set_ylim(height - MARGIN - header, -MARGIN - header)
+    top = -header + TITLE / 2
+    axes.text(MARGIN - left, top, name, size=TITLE, weight="bold", color=INK, va="center")
 
     for arrow in scene.arrows:
         chain = layers.chains[arrow.source, arrow.target]
-        _draw_line(axes, route(chain, layers), _EDGE)
+        _draw_line(axes, route(chain, layers), EDGE)
         label = next(cell for cell in chain if cell.kind == "label")
-        _draw_label(axes, Point(label.x, label.y), arrow.lines, _SOFT)
+        _draw_label(axes, Point(label.x, label.y), arrow.lines, SOFT)
     for spot in loops:
         _draw_line(axes, spot.curves, _BACK, dashed=True)
         _draw_label(axes, spot.label, _broken(NEXT_STEP), _BACK)
@@ -104,22 +102,22 @@ def _draw_box(axes: Axes, box: Box, cell: Cell, colours: Colours) -> None:
         )
     )
     texts = [
-        (text, _NAME if index == 0 else _SMALL, colour)
+        (text, NAME if index == 0 else SMALL, colour)
         for index, (text, colour) in enumerate(_texts(box, colours))
     ]
-    y = cell.y - sum(size * _LEADING for _, size, _ in texts) / 2
+    y = cell.y - sum(size * LEADING for _, size, _ in texts) / 2
     for text, size, colour in texts:
-        weight = "bold" if size == _NAME else "normal"
-        y += size * _LEADING / 2
+        weight = "bold" if size == NAME else "normal"
+        y += size * LEADING / 2
         style: dict[str, Any] = {"size": size, "weight": weight, "color": colour}
         axes.text(cell.x, y, text, ha="center", va="center_baseline", zorder=4, **style)
-        y += size * _LEADING / 2
+        y += size * LEADING / 2
 
 
 def _texts(box: Box, colours: Colours) -> list[tuple[str, str]]:
     """A box's lines and their colours: its name, its loss, its resident."""
     resident = [(box.resident.name, colours.text)] if box.resident is not None else []
-    return [(box.name, _INK), *((note, _SOFT) for note in box.notes), *resident]
+    return [(box.name, INK), *((note, SOFT) for note in box.notes), *resident]
 
 
 def _draw_label(axes: Axes, centre: Point, lines: Sequence[str], colour: str) -> None:
@@ -135,13 +133,13 @@ def _draw_label(axes: Axes, centre: Point, lines: Sequence[str], colour: str) ->
             zorder=2,
         )
     )
-    y = centre.y - _SMALL * _LEADING * (len(lines) - 1) / 2
+    y = centre.y - SMALL * LEADING * (len(lines) - 1) / 2
     for index, line in enumerate(lines):
         axes.text(
             centre.x,
-            y + index * _SMALL * _LEADING,
+            y + index * SMALL * LEADING,
             line,
-            size=_SMALL,
+            size=SMALL,
             color=colour,
             ha="center",
             va="center_baseline",
@@ -189,7 +187,7 @@ def _legend(scene: Scene, width: float) -> tuple[list[tuple[str, Colours, Point]
     placed: list[tuple[str, Colours, Point]] = []
     x = y = across = 0.0
     for text, colour in entries:
-        taken = 18 + _width(text, _SMALL)
+        taken = 18 + text_width(text, SMALL)
         if x and x + taken > max(width, 300):
             x, y = 0.0, y + 17
         placed.append((text, colour, Point(x, y)))
@@ -210,26 +208,20 @@ def _draw_swatch(axes: Axes, at: Point, text: str, colours: Colours) -> None:
             linewidth=1.1,
         )
     )
-    axes.text(at.x + 18, at.y, text, size=_SMALL, color=_SOFT, va="center_baseline")
+    axes.text(at.x + 18, at.y, text, size=SMALL, color=SOFT, va="center_baseline")
 
 
 def _box_size(box: Box) -> Size:
     name, *others = (text for text, _ in _texts(box, PURE))
-    widths = [_width(name, _NAME, bold=True), *(_width(text, _SMALL) for text in others)]
-    height = _LEADING * (_NAME + _SMALL * len(others))
+    widths = [text_width(name, NAME, bold=True), *(text_width(text, SMALL) for text in others)]
+    height = LEADING * (NAME + SMALL * len(others))
     return max(*widths, 54.0) + 30, height + 16
 
 
 def _label_size(lines: Sequence[str]) -> Size:
-    return max(_width(line, _SMALL) for line in lines) + 8, _LEADING * _SMALL * len(lines) + 4
+    return max(text_width(line, SMALL) for line in lines) + 8, LEADING * SMALL * len(lines) + 4
 
 
 def _broken(text: str) -> tuple[str, ...]:
     """In two lines, at the last blank."""
     return tuple(text.rsplit(" ", 1))
-
-
-@cache
-def _width(text: str, size: float, bold: bool = False) -> float:
-    font = FontProperties(family="DejaVu Sans", weight="bold" if bold else "normal")
-    return float(TextPath((0, 0), text, size=size, prop=font).get_extents().width)

@@ -37,6 +37,9 @@ from rlgraph.training.optimizer import adamw
 TIMEOUT = datetime.timedelta(minutes=10)
 """How long a rank waits for the others before it gives up."""
 
+BUCKET = 500_000_000
+"""Gradients that are summed over the ranks at a time, at most; DeepSpeed's default."""
+
 VARIABLES = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT")
 
 
@@ -138,10 +141,14 @@ class DeepSpeedBackend:
         if policy.trainer.gradient_checkpointing:
             model.gradient_checkpointing_enable({"use_reentrant": False})
         module = Headed(model, head).train()
+        settings = zero_settings(policy, self.stage, dtype)
+        # Stage 3 keeps a buffer of that size, however small the model.
+        numbers = sum(parameter.numel() for parameter in module.parameters())
+        settings["zero_optimization"]["reduce_bucket_size"] = min(BUCKET, numbers)
         self.engine, *_ = deepspeed.initialize(
             model=module,
             optimizer=adamw(module.to(self.device), policy.trainer),
-            config=zero_settings(policy, self.stage, dtype),
+            config=settings,
         )
         limit_waiting(timeout)
 
@@ -210,6 +217,7 @@ class DeepSpeedTrainer(Learner):
 
         On CPU below stage 3 they alias the model: copy to keep.
         """
+        self._holdings.require_awake("weights")
         return Weights(self.version, self._backend.gathered())
 
     def save(self, folder: str) -> None:
@@ -217,6 +225,7 @@ class DeepSpeedTrainer(Learner):
 
         When it returns, on any rank, the files are complete.
         """
+        self._holdings.require_awake("save")
         tensors = self._backend.gathered()
         if self._backend.ranks.rank == 0:
             self._backend.engine.module.model.save_pretrained(folder, state_dict=tensors)
@@ -261,8 +270,7 @@ class DeepSpeedScorer(FrozenModel):
     ) -> None:
         if policy.trainer.zero_stage == 3:
             model: Forward = ShardedModel(policy, head, timeout)
-            super().__init__(model, head, policy, DistributedRanks(model.device))
+            super().__init__(model, head, policy, context, DistributedRanks(model.device))
         else:
-            super().__init__(
-                PlainModel(policy.path, head, policy.trainer.dtype), head, policy, Alone()
-            )
+            model = PlainModel(policy.path, head, policy.trainer.dtype)
+            super().__init__(model, head, policy, context, Alone())

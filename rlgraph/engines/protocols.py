@@ -30,8 +30,8 @@ the keyword arguments of ``update``.
 class Weights:
     """A model's full parameters, under the names of its Hugging Face checkpoint.
 
-    ``tensors`` are CPU tensors in the trainer's dtype, safe to read until the
-    next update. ``version`` is the number of updates behind them.
+    ``tensors`` are CPU tensors in the trainer's dtype, safe to read until it
+    trains or sleeps. ``version`` is the number of updates behind them.
     """
 
     version: int
@@ -134,6 +134,29 @@ class PromptStream(Protocol):
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Go on from there."""
+        ...
+
+
+@runtime_checkable
+class Sleeper(Protocol):
+    """An engine whose memory can be given to others for a while."""
+
+    @property
+    def asleep(self) -> bool:
+        """Is memory given back, so that nothing can be computed?"""
+        ...
+
+    @property
+    def bytes_held(self) -> int:
+        """Bytes per device that weights, gradients, optimizer and caches hold now, measured."""
+        ...
+
+    def sleep(self) -> None:
+        """Give the memory back, once running work is done; if that fails, stay awake."""
+        ...
+
+    def wake(self) -> None:
+        """Take it again, and go on as if nothing had been; if that fails, stay asleep."""
         ...
 
 

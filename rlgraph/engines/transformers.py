@@ -9,6 +9,7 @@ from transformers import AutoTokenizer
 
 from rlgraph.engines.decoding import Responses, Sampling, decode, uniforms
 from rlgraph.engines.protocols import Weights
+from rlgraph.engines.sleep import Holdings, Sleepable
 from rlgraph.errors import EngineError
 from rlgraph.records import Prompts, Rollout
 from rlgraph.settings import PolicyConfig, RunContext
@@ -85,11 +86,13 @@ class TransformersTrainer(Learner):
 
     def weights(self) -> Weights:
         """The current parameters, float32. On CPU they alias the model: copy to keep."""
+        self._holdings.require_awake("weights")
         tensors = checkpoint_tensors(self._backend.model)
         return Weights(self.version, {name: tensor.cpu() for name, tensor in tensors.items()})
 
     def save(self, folder: str) -> None:
         """Write model and tokenizer in Hugging Face format."""
+        self._holdings.require_awake("save")
         self._backend.model.save_pretrained(folder)
         AutoTokenizer.from_pretrained(self.policy.path).save_pretrained(folder)
 
@@ -99,10 +102,10 @@ class TransformersScorer(FrozenModel):
 
     def __init__(self, policy: PolicyConfig, context: RunContext, *, head: Head = "lm") -> None:
         model = PlainModel(policy.path, head, policy.trainer.dtype)
-        super().__init__(model, head, policy, Alone())
+        super().__init__(model, head, policy, context, Alone())
 
 
-class TransformersSampler:
+class TransformersSampler(Sleepable):
     """Samples in this process, from its own copy of the weights.
 
     A row's random numbers depend on the seed, the weights' version, its prompt's
@@ -117,6 +120,12 @@ class TransformersSampler:
         self._context = context
         self._model = load(policy.path, "lm", compute_dtype(policy.sampler.dtype, device))
         torch.nn.Module.to(self._model, device).eval().requires_grad_(False)
+        self._holdings = Holdings(
+            f"the TransformersSampler of '{policy.path}'",
+            self._model,
+            device=device,
+            scratch=context.scratch,
+        )
         self._tokenizer = AutoTokenizer.from_pretrained(policy.path)
         self._version = 0
         allowed = getattr(self._model.config, "max_position_embeddings", None) or 4096
@@ -126,8 +135,10 @@ class TransformersSampler:
         """Copy a trainer's weights.
 
         Raises:
-            EngineError: they are those of another architecture; the old ones are kept.
+            EngineError: asleep, or they are those of another architecture; the old ones
+                are kept.
         """
+        self._holdings.require_awake("load_weights")
         load_tensors(self._model, weights.tensors)
         self._version = weights.version
 
@@ -145,8 +156,9 @@ class TransformersSampler:
         log-probabilities are 0.
 
         Raises:
-            EngineError: an empty prompt, or one that leaves no room for a response.
+            EngineError: asleep, an empty prompt, or one that leaves no room for a response.
         """
+        self._holdings.require_awake("generate")
         settings = self._policy.sampler
         heat = self._policy.temperature if temperature is None else temperature
         longest = settings.max_new_tokens if max_new_tokens is None else max_new_tokens

@@ -15,8 +15,10 @@ from transformers import AutoConfig, AutoModelForCausalLM
 
 from rlgraph.engines.checksum import checksums, compare, compare_shapes
 from rlgraph.engines.protocols import Weights
+from rlgraph.engines.vllm_memory import Part
 from rlgraph.engines.vllm_rollout import assemble
 from rlgraph.engines.vllm_setup import Transfer, end, load_llm, longest_sequence
+from rlgraph.engines.vllm_sleep import EngineMemory
 from rlgraph.errors import EngineError
 from rlgraph.records import Prompts, Rollout
 from rlgraph.settings import PolicyConfig, RunContext
@@ -59,10 +61,11 @@ class VllmSampler:
         self._shapes: dict[str, torch.Size] | None = None
         self._tokenizer = self._llm.get_tokenizer()
         self.dtype: torch.dtype = self._llm.model_config.dtype
+        self._memory = EngineMemory(self._llm)
         self.bytes_awake = self.bytes_held
         """Bytes per device for weights and KV cache, measured."""
-        self.bytes_asleep = 0 if torch.cuda.is_available() else self._bytes()["weights"]
-        """The same, asleep: on CPU the weights stay where they are."""
+        self.bytes_asleep = 0 if torch.cuda.is_available() else self._memory.held()["weights"]
+        """The same, asleep: on CPU the weights stay where they are, if they are kept."""
 
     def generate(
         self,
@@ -83,8 +86,7 @@ class VllmSampler:
                 model does not know, or leaves no room for a response.
         """
         self._check("generate", "awake")
-        if self._stale:
-            raise EngineError("generate: the weights were dropped in sleep; load_weights first")
+        self._check_weights("generate")
         settings = self._policy.sampler
         heat = self._policy.temperature if temperature is None else temperature
         longest = settings.max_new_tokens if max_new_tokens is None else max_new_tokens
@@ -212,9 +214,10 @@ class VllmSampler:
         """A number per tensor, read off the layers that compute; see :mod:`.checksum`.
 
         Raises:
-            EngineError: asleep, or the weights are split over several devices.
+            EngineError: asleep, no weights since, or they are split over several devices.
         """
         self._check("checksum", "awake", "weights awake")
+        self._check_weights("checksum")
         if self._policy.sampler.tensor_parallel > 1:
             raise EngineError("checksum: not available with tensor_parallel > 1")
         return self._llm.collective_rpc("graph_checksums")[0]
@@ -235,54 +238,46 @@ class VllmSampler:
     @property
     def bytes_held(self) -> int:
         """Bytes per device that weights and KV cache hold now, measured."""
-        return sum(self._bytes().values())
-
-    def _bytes(self) -> dict[str, int]:
-        held: list[dict[str, int]] = self._llm.collective_rpc("graph_bytes")
-        return {name: max(worker[name] for worker in held) for name in held[0]}
+        return sum(self._memory.held().values())
 
     def sleep(self, *, keep_weights: bool = True) -> None:
-        """Give back the device memory; nothing happens if asleep already.
+        """Give back the memory; nothing happens if asleep already.
 
-        On GPU the weights move to host memory, or with ``keep_weights=False`` are
-        dropped: cheaper if new ones will be loaded before the next ``generate``, which
-        is then required. On CPU only the KV cache is freed.
+        ``keep_weights=False`` drops the weights: cheaper, but new ones must be loaded before
+        the next ``generate``. Kept, they move to host memory, or on a CPU stay in place.
+
+        Raises:
+            EngineError: nothing became free. It is awake, if without weights to be dropped.
         """
         self._check("sleep", "awake", "weights awake", "asleep")
         if self._state == "asleep":
             return
-        if self._state == "weights awake":
-            # vLLM takes all or nothing to sleep.
-            self.wake()
-        self._state = "failed"
+        self._state, self._stale = "failed", self._stale or not keep_weights
         self._llm.reset_prefix_cache()
-        if torch.cuda.is_available():
-            self._llm.sleep(level=1 if keep_weights else 2)
-        else:
-            self._llm.collective_rpc("graph_free_cache")
-        self._state, self._stale = "asleep", self._stale or not keep_weights
+        try:
+            self._memory.sleep(keep_weights=keep_weights)
+        except EngineError:
+            self._state = "asleep"
+            self.wake()
+            raise
+        self._state = "asleep"
 
-    def wake(self, part: Literal["all", "weights", "kv_cache"] = "all") -> None:
+    def wake(self, part: Part | Literal["all"] = "all") -> None:
         """Take the memory again: all of it, or first the weights, to load new ones into.
 
         Waking what is awake does nothing.
 
         Raises:
-            EngineError: the KV cache before the weights.
+            EngineError: the KV cache before the weights, or too little memory; it sleeps on.
         """
         self._check("wake", "awake", "weights awake", "asleep")
         if self._state == "asleep" and part == "kv_cache":
             raise EngineError("wake: the weights wake before the KV cache, and sleep still")
-        on_gpu = torch.cuda.is_available()
         if self._state == "asleep":
-            if on_gpu:
-                self._llm.wake_up(tags=["weights"])
+            self._memory.wake("weights")
             self._state = "weights awake"
         if self._state == "weights awake" and part != "weights":
-            if on_gpu:
-                self._llm.wake_up(tags=["kv_cache"])
-            else:
-                self._llm.collective_rpc("graph_restore_cache")
+            self._memory.wake("kv_cache")
             self._state = "awake"
 
     def close(self) -> None:
@@ -299,3 +294,7 @@ class VllmSampler:
                 f"{action}: the vLLM engine of '{self._policy.path}' is {self._state}; it must be "
                 f"{' or '.join(allowed)}"
             )
+
+    def _check_weights(self, action: str) -> None:
+        if self._stale:
+            raise EngineError(f"{action}: the weights were dropped in sleep; load_weights first")

@@ -13,17 +13,17 @@ from safetensors.torch import load_file
 from torch import Tensor, nn
 
 from rlgraph.engines.checksum import checksums
+from rlgraph.engines.vllm_memory import WorkerMemory, weight_shape
 from rlgraph.errors import EngineError
 
 
-class WorkerExtension:
+class WorkerExtension(WorkerMemory):
     """Weights in, checksums out, and memory that can be given back.
 
     Names start with ``graph_`` so as not to collide with the worker's own.
     """
 
     vllm_config: Any
-    model_runner: Any
     reload_weights: Any
 
     def graph_load(self, source: Mapping[str, Tensor] | str) -> None:
@@ -46,27 +46,6 @@ class WorkerExtension:
         """Per tensor of the checkpoint, from what the model computes with."""
         model = self.model_runner.get_model()
         return checksums(checkpoint_tensors(model), self.vllm_config.model_config.dtype)
-
-    def graph_bytes(self) -> dict[str, int]:
-        """Bytes that are held now, for weights and for the KV cache."""
-        if torch.cuda.is_available():
-            return _pool_bytes()
-        storages = [kv.untyped_storage() for kv in self.model_runner.kv_caches]
-        cache = {storage.data_ptr(): storage.nbytes() for storage in storages}
-        weights = _host_weight_bytes(self.model_runner.get_model())
-        return {"weights": weights, "kv_cache": sum(cache.values())}
-
-    def graph_free_cache(self) -> None:
-        """On CPU: give back the KV cache's memory. The engine must be idle."""
-        self.graph_sizes = [kv.untyped_storage().nbytes() for kv in self.model_runner.kv_caches]
-        for kv in self.model_runner.kv_caches:
-            kv.untyped_storage().resize_(0)
-
-    def graph_restore_cache(self) -> None:
-        """On CPU: have the KV cache again, zeroed; attention layers see the same tensors."""
-        for kv, size in zip(self.model_runner.kv_caches, self.graph_sizes, strict=True):
-            kv.untyped_storage().resize_(size)
-            kv.untyped_storage().fill_(0)
 
 
 def repack_tied_head(model: nn.Module) -> None:
@@ -111,7 +90,7 @@ def _effective(module: nn.Module) -> Iterator[tuple[str, Tensor]]:
 def _unpacked(module: Any, block: int = 512) -> Tensor:
     """A packed layer's weight ``[out in]``, read off by multiplying with unit vectors: exact."""
     weight, bias = module.weight, getattr(module, "bias", None)
-    rows, columns = _shape(module)
+    rows, columns = weight_shape(module)
     dtype = weight.dtype
     none = None if bias is None else torch.zeros_like(bias)
     result = torch.empty(rows, columns, dtype=dtype)
@@ -121,31 +100,3 @@ def _unpacked(module: Any, block: int = 512) -> Tensor:
         units[torch.arange(count), torch.arange(start, start + count)] = 1
         result[:, start : start + count] = module.cpu_linear(units, weight, none).t()
     return result
-
-
-def _shape(module: Any) -> tuple[int, int]:
-    if module.weight.numel():
-        return module.weight.shape[0], module.weight.shape[1]
-    return module.output_size_per_partition, module.input_size_per_partition
-
-
-def _host_weight_bytes(model: nn.Module) -> int:
-    """Parameters, each storage once, and the packed copies beside them."""
-    storages = {p.untyped_storage().data_ptr(): p.untyped_storage() for p in model.parameters()}
-    total = sum(storage.nbytes() for storage in storages.values())
-    packed: list[Any] = [module for module in model.modules() if hasattr(module, "cpu_linear")]
-    for module in packed:
-        rows, columns = _shape(module)
-        total += rows * columns * module.weight.dtype.itemsize
-    return total
-
-
-def _pool_bytes() -> dict[str, int]:
-    """What vLLM's sleep allocator has mapped on this worker's GPU, by tag."""
-    from vllm.device_allocator.cumem import CuMemAllocator
-
-    held = {"weights": 0, "kv_cache": 0}
-    for data in CuMemAllocator.get_instance().pointer_to_data.values():
-        if not data.is_asleep:
-            held[data.tag] = held.get(data.tag, 0) + data.handle[1]
-    return held

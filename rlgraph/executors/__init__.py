@@ -4,9 +4,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from rlgraph.errors import EngineError
+from rlgraph.graph import Node
 from rlgraph.metrics import Metrics, merge_into
-from rlgraph.plan import Plan
 from rlgraph.rows import Rows
+from rlgraph.scheduling.memory import Memory
+from rlgraph.scheduling.plan import Plan, Run
+from rlgraph.scheduling.progress import Span
 
 
 @dataclass
@@ -16,6 +20,8 @@ class StepReport:
     metrics: Metrics = field(default_factory=dict)
     seconds: dict[str, float] = field(default_factory=dict)
     """Time per node, and per weight sync, sleep and wake."""
+    spans: list[Span] = field(default_factory=list)
+    """When each event took place, in seconds of the process's performance counter."""
     skipped: set[str] = field(default_factory=set)
     """Nodes that were not run, since one before them asked for another round."""
 
@@ -24,11 +30,31 @@ class StepReport:
         merge_into(self.metrics, other.metrics)
         for name, seconds in other.seconds.items():
             self.seconds[name] = self.seconds.get(name, 0.0) + seconds
+        self.spans += other.spans
         self.skipped = other.skipped
+
+
+def skipped(node: Node, run: Run) -> set[str]:
+    """What is left out of a step, since ``node`` asked for another round.
+
+    Raises:
+        EngineError: it works on the next step's batch, which nobody would sample again.
+    """
+    if run.ahead:
+        raise EngineError(
+            f"{node.where}: {node.name} asks for another round, but comes before a sampling "
+            "that is done a step ahead; use --staleness 0"
+        )
+    return {node.name} | node.graph.dependents(node.name)
 
 
 class Executor(Protocol):
     """Holds the residents of a run and executes plans over them."""
+
+    memory: dict[str, Memory]
+    """What the engines were found to hold when they were started."""
+    awake: frozenset[str]
+    """Who is awake now."""
 
     def run(self, plan: Plan) -> StepReport:
         """Execute every event of the plan, each after those it depends on."""

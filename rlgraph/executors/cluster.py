@@ -9,7 +9,7 @@ import ray
 from ray import cloudpickle
 
 from rlgraph.errors import PlacementError
-from rlgraph.placement import Placement
+from rlgraph.scheduling.devices import Devices, Host
 from rlgraph.sourcefile import LOADED
 
 KEEP_MEMORY = {
@@ -24,14 +24,20 @@ page, which on a CPU takes a third of the time.
 """
 
 
+PROBE_TIMEOUT = 120.0
+"""Seconds that a GPU of the cluster may take to say how large it is."""
+
+
 def ship_source_files() -> None:
     """Let what a user's own file defines travel to workers, which cannot import the file."""
     for module in LOADED.values():
         cloudpickle.register_pickle_by_value(module)
 
 
-def connect(placement: Placement) -> bool:
-    """Start Ray on this machine, or join the cluster of ``RAY_ADDRESS``; did we start one?
+def connect(slots: int) -> bool:
+    """Start Ray on this machine with at least ``slots`` CPUs, or join ``RAY_ADDRESS``'s cluster.
+
+    Did we start one?
 
     Raises:
         PlacementError: the cluster does not answer.
@@ -50,7 +56,6 @@ def connect(placement: Placement) -> bool:
         "logging_level": "ERROR",
     }
     if address is None:
-        slots = sum(device_set.devices for device_set in placement.sets.values())
         options |= {"address": "local", "include_dashboard": False}
         options |= {"num_cpus": max(slots, os.cpu_count() or 1)}
     try:
@@ -61,6 +66,41 @@ def connect(placement: Placement) -> bool:
             "unset RAY_ADDRESS to use a Ray of this run's own"
         ) from None
     return address is None
+
+
+def joined(count: int | None, memory: int | None) -> Devices | None:
+    """The devices of the cluster that ``RAY_ADDRESS`` names; None without one.
+
+    Raises:
+        PlacementError: the cluster does not answer, or has fewer devices than ``count``.
+    """
+    if "RAY_ADDRESS" not in os.environ and not ray.is_initialized():
+        return None
+    connect(0)
+    alive = [node for node in ray.nodes() if node["Alive"]]
+    on_gpu = any(node["Resources"].get("GPU") for node in alive)
+    unit = "GPU" if on_gpu else "CPU"
+    hosts = tuple(
+        Host(
+            node["NodeManagerHostname"],
+            int(node["Resources"].get(unit, 0)),
+            int(node["Resources"].get("memory", 0)),
+        )
+        for node in sorted(alive, key=lambda node: node["NodeID"])
+    )
+    found = sum(host.devices for host in hosts)
+    if (count or 1) > found:
+        raise PlacementError(f"--devices {count or 1}: the cluster has {found} {unit}s")
+    if on_gpu and memory is None:
+        probe = ray.remote(num_gpus=1)(_gpu_memory).remote()
+        memory = ray.get(probe, timeout=PROBE_TIMEOUT)
+    return Devices("gpu" if on_gpu else "cpu", count or found, memory, hosts)
+
+
+def _gpu_memory() -> int:
+    import torch
+
+    return torch.cuda.get_device_properties(0).total_memory
 
 
 def _check_reachable(address: str) -> None:

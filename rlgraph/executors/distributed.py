@@ -24,7 +24,9 @@ class Piece:
 
     ref: Any
     positions: Positions | None
-    """None for a value without rows."""
+    """Which rows of the batch they are; None for a value without rows."""
+    rows: Positions | None = None
+    """Where they lie within what ``ref`` holds; None if they are all of it."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +54,7 @@ def argument(
         assert piece.positions is not None
         mine = np.flatnonzero(np.isin(piece.positions, wanted, assume_unique=True))
         if len(mine) or len(value.pieces) == 1:
-            slices.append(Slice(piece.ref, None if len(mine) == len(piece.positions) else mine))
+            slices.append(Slice(piece.ref, _within(piece, mine)))
             found.append(piece.positions[mine])
     if not slices:
         # No rows wanted: an empty slice still carries type and fields.
@@ -60,6 +62,48 @@ def argument(
     gathered = np.concatenate(found)
     in_order = bool(np.all(gathered[1:] >= gathered[:-1]))
     return Argument(kind, field, slices, None if in_order else np.argsort(gathered))
+
+
+def _within(piece: Piece, chosen: Positions) -> Positions | None:
+    """Where ``chosen`` of a piece's rows lie in what its reference holds."""
+    if piece.rows is not None:
+        return piece.rows[chosen]
+    return None if piece.positions is not None and len(chosen) == len(piece.positions) else chosen
+
+
+def select(value: Distributed, wanted: Positions) -> Distributed:
+    """The rows at ``wanted``, ascending, as a batch of their own; nothing is moved."""
+    pieces: list[Piece] = []
+    for piece in value.pieces:
+        assert piece.positions is not None
+        chosen = np.flatnonzero(np.isin(piece.positions, wanted, assume_unique=True))
+        if len(chosen) or not pieces:
+            places = np.searchsorted(wanted, piece.positions[chosen])
+            rows = chosen if piece.rows is None else piece.rows[chosen]
+            pieces.append(Piece(piece.ref, places, rows))
+    lengths = None if value.lengths is None else value.lengths[wanted]
+    groups = None if value.groups is None else value.groups[wanted]
+    return Distributed(value.kind, pieces, len(wanted), lengths, groups)
+
+
+def concatenate(parts: Sequence[Distributed], kind: EdgeType) -> Distributed:
+    """The rows of all parts, one after the other; nothing is moved."""
+    pieces: list[Piece] = []
+    start = 0
+    for part in parts:
+        for piece in part.pieces:
+            assert piece.positions is not None
+            pieces.append(Piece(piece.ref, piece.positions + start, piece.rows))
+        start += part.rows or 0
+    lengths = [part.lengths for part in parts if part.lengths is not None]
+    groups = [part.groups for part in parts if part.groups is not None]
+    return Distributed(
+        kind,
+        pieces,
+        start,
+        np.concatenate(lengths) if len(lengths) == len(parts) else None,
+        np.concatenate(groups) if len(groups) == len(parts) else None,
+    )
 
 
 def put(value: Rows, kind: EdgeType) -> Distributed:

@@ -3,7 +3,7 @@
 import os
 import time
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import ray
@@ -14,19 +14,18 @@ from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 from rlgraph.errors import EngineError, PlacementError, RlgraphError
 from rlgraph.executors.worker import Worker
 from rlgraph.models import Resident
-from rlgraph.placement import Placement, workers_of
+from rlgraph.scheduling.memory import Memory
+from rlgraph.scheduling.placement import Placement, width_of, workers_of
+from rlgraph.scheduling.plan import HOST
 from rlgraph.settings import RunContext
-
-HOST = "host"
-"""The pool of everything that needs no device: data, rewards, states, pure nodes."""
 
 START_TIMEOUT = 600.0
 """Seconds that engines may take to load."""
 
 
-@dataclass(frozen=True)
+@dataclass
 class Pool:
-    """Workers that hold the same residents."""
+    """Workers that hold the same residents; the pool named ``host`` all that need no device."""
 
     name: str
     residents: list[Resident]
@@ -35,6 +34,10 @@ class Pool:
     """Do the workers act as one (ranks of a trainer), or each for itself?"""
     group: PlacementGroup | None = None
     """The devices that they share with the other pools of their set."""
+    memory: Memory | None = None
+    """What each device of the resident was found to hold."""
+    nodes: list[str] = field(default_factory=list)
+    """Ray's id of each worker's host."""
 
 
 def start_pools(
@@ -42,9 +45,13 @@ def start_pools(
     placement: Placement,
     context: RunContext,
     host_workers: int,
+    crowded: Collection[str],
     timeout: float,
 ) -> dict[str, Pool]:
-    """Start every worker process, then load every engine; all side by side.
+    """Start every worker process, then load every engine.
+
+    All side by side, but for those in ``crowded``: where not all of a device set fit at
+    once, each sleeps before the next is loaded.
 
     Raises:
         PlacementError: Ray has not the resources free.
@@ -61,13 +68,35 @@ def start_pools(
     on_host = [residents[name] for name in sorted(residents) if name not in placement.homes]
     hosts = [_actor({}, _environment(1)) for _ in range(host_workers)]
     pools[HOST] = Pool(HOST, on_host, hosts, ranked=False)
-    loading = {}
-    for pool in pools.values():
-        for worker, environment in zip(pool.workers, _rendezvous(pool), strict=True):
-            loading[worker.build.remote(pool.residents, context, environment)] = pool.name
-    for ref, name in loading.items():
-        answer(ref, f"loading {name}", timeout)
+    turns = {name: placement.tenants(placement.homes[name]).index(name) for name in crowded}
+    for turn in range(max(turns.values(), default=0) + 1):
+        _load(
+            [p for p in pools.values() if turns.get(p.name, 0) == turn], context, crowded, timeout
+        )
     return pools
+
+
+def _load(
+    pools: Collection[Pool], context: RunContext, crowded: Collection[str], timeout: float
+) -> None:
+    """Load the engines of these pools at the same time, and measure them."""
+    loading = []
+    for pool in pools:
+        calls = zip(pool.workers, _rendezvous(pool), strict=True)
+        refs = [w.build.remote(pool.residents, context, environment) for w, environment in calls]
+        loading.append((pool, refs))
+    for pool, refs in loading:
+        pool.nodes = [answer(ref, f"loading {pool.name}", timeout) for ref in refs]
+    for pool in pools:
+        if pool.name == HOST:
+            continue
+        (resident,) = pool.residents
+        settling = [
+            worker.settle.remote(resident, pool.name in crowded, resident.follows is not None)
+            for worker in pool.workers
+        ]
+        found = [answer(ref, f"measuring {pool.name}", timeout) for ref in settling]
+        pool.memory = max(found, key=lambda memory: memory.awake)
 
 
 def answer(ref: Any, doing: str, timeout: float) -> Any:
@@ -98,11 +127,13 @@ def explain(failure: RayTaskError, doing: str) -> RlgraphError:
 
 def _reserve(placement: Placement, name: str) -> PlacementGroup:
     bundle = {"CPU": 1.0} | ({"GPU": 1.0} if placement.devices.kind == "gpu" else {})
-    group = placement_group([bundle] * placement.sets[name].devices, strategy="PACK")
+    wanted = placement.sets[name]
+    strategy = "SPREAD" if wanted.spread else "PACK"
+    group = placement_group([bundle] * wanted.devices, strategy=strategy)
     if not group.wait(timeout_seconds=60):
         free = {key: value for key, value in ray.available_resources().items() if key in bundle}
         raise PlacementError(
-            f"device set '{name}' needs {placement.sets[name].devices} x {bundle}, but Ray has "
+            f"device set '{name}' needs {wanted.devices} x {bundle}, but Ray has "
             f"{free} free after 60 s; end other jobs, or lower the ranks and engines"
         )
     return group
@@ -113,7 +144,7 @@ def _device_pool(resident: Resident, placement: Placement, group: PlacementGroup
     home = placement.homes[resident.name]
     # A bundle's device is shared by the set's tenants; Ray counts in hundredths.
     share = int(100 / len(placement.tenants(home))) / 100
-    width = resident.settings.sampler.tensor_parallel if resident.kind == "sampler" else 1
+    width = width_of(resident)
     threads = max(1, (os.cpu_count() or 1) // count)
     workers = []
     for number in range(count):
@@ -135,7 +166,8 @@ def _device_pool(resident: Resident, placement: Placement, group: PlacementGroup
                 "VLLM_RAY_PER_WORKER_GPUS": str(share),
             }
         workers.append(_actor(options, environment))
-    return Pool(resident.name, [resident], workers, resident.kind != "sampler", group)
+    ranked = resident.kind in ("trainer", "scorer")
+    return Pool(resident.name, [resident], workers, ranked, group)
 
 
 def _actor(options: Mapping[str, Any], environment: Mapping[str, str]) -> Any:

@@ -1,37 +1,55 @@
 """Plans on Ray: worker pools run the nodes, the controller moves references."""
 
 import time
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import ray
-from ray.exceptions import RayActorError, RayTaskError
 
 from rlgraph.errors import EngineError
-from rlgraph.executors import StepReport
+from rlgraph.executors import StepReport, skipped
 from rlgraph.executors.cluster import connect, ship_source_files
-from rlgraph.executors.distributed import Distributed, argument, combine, count_rows, fetch, put
+from rlgraph.executors.distributed import (
+    Distributed,
+    argument,
+    combine,
+    concatenate,
+    count_rows,
+    fetch,
+    put,
+    select,
+)
 from rlgraph.executors.pool import (
-    HOST,
     START_TIMEOUT,
     Pool,
     answer,
-    explain,
     start_pools,
     stop_pools,
 )
-from rlgraph.executors.shards import shares, spread
+from rlgraph.executors.residency import awake_after, not_done
+from rlgraph.executors.shards import share, shares, spread
 from rlgraph.executors.transit import Receipt
+from rlgraph.executors.values import Values
 from rlgraph.executors.worker import Task
 from rlgraph.graph import Graph, Node
 from rlgraph.metrics import merge_into
 from rlgraph.models import Resident
 from rlgraph.node import Split
-from rlgraph.placement import Placement
-from rlgraph.plan import Action, Plan, Run, Sleep, SyncWeights, Wake, label
-from rlgraph.rows import Rows
+from rlgraph.rows import Rows, is_batched
+from rlgraph.scheduling.placement import Placement
+from rlgraph.scheduling.plan import (
+    HOST,
+    Event,
+    Plan,
+    Run,
+    Sleep,
+    SyncWeights,
+    Wake,
+    label,
+)
+from rlgraph.scheduling.progress import Span, drive
 from rlgraph.settings import RunContext
 from rlgraph.types import Record
 
@@ -43,7 +61,7 @@ RUN_TIMEOUT = 3600.0
 class _Started:
     """An event on its way: the answers it waits for, and what to do with them."""
 
-    action: Action
+    event: Event
     waiting: dict[Any, int]
     """Reference of an answer to the number of the worker that gives it."""
     answers: dict[int, Any]
@@ -51,6 +69,7 @@ class _Started:
     shards: list[np.ndarray]
     results: dict[int, Any]
     """Reference of what a worker gave; only of those that keep it."""
+    inputs: Mapping[str, Distributed] = field(default_factory=dict)
 
 
 class RayExecutor:
@@ -67,38 +86,50 @@ class RayExecutor:
         placement: Placement,
         context: RunContext,
         host_workers: int = 1,
+        crowded: Collection[str] = (),
     ) -> None:
-        self._own_ray = connect(placement)
-        self.values: dict[str, Distributed] = {}
+        """Load every engine; those in ``crowded`` are left asleep."""
+        self._own_ray = connect(sum(device_set.devices for device_set in placement.sets.values()))
+        self.values: Values[Distributed] = Values(concatenate)
         self.injected: dict[str, Rows] = {}
         self.known: dict[str, Graph] = {}
         """Kept, so that no other graph gets the identity of one that the workers know."""
         self.pools: dict[str, Pool] = {}
         try:
-            self.pools = start_pools(residents, placement, context, host_workers, START_TIMEOUT)
+            self.pools = start_pools(
+                residents, placement, context, host_workers, crowded, START_TIMEOUT
+            )
         except BaseException:
             self.close()
             raise
         self.homes = {
             resident.name: pool for pool in self.pools.values() for resident in pool.residents
         }
+        self.memory = {pool.name: pool.memory for pool in self.pools.values() if pool.memory}
+        self.awake = frozenset(self.memory) - frozenset(crowded)
 
     def run(self, plan: Plan) -> StepReport:
         """Start every event as soon as those it depends on have ended."""
         self._teach(plan.graph)
-        report, ended = StepReport(), set[int]()
-        waiting, started = list(enumerate(plan.events)), dict[int, _Started]()
-        while waiting or started:
-            for index, event in [entry for entry in waiting if ended.issuperset(entry[1].after)]:
-                waiting.remove((index, event))
-                if isinstance(event.action, Run) and event.action.node in report.skipped:
-                    ended.add(index)
-                    continue
-                started[index] = self._start(plan, event.action)
+        self.values.begin(plan)
+        report, started = StepReport(), dict[int, _Started]()
+
+        def start(index: int, event: Event) -> bool:
+            action = event.action
+            if isinstance(action, Run) and action.node in report.skipped:
+                return False
+            started[index] = self._start(plan, event)
+            return True
+
+        def wait() -> list[int]:
             self._await_one(started)
-            for index in [index for index, event in started.items() if not event.waiting]:
+            ended = [index for index, event in started.items() if not event.waiting]
+            for index in ended:
                 self._finish(plan, started.pop(index), report)
-                ended.add(index)
+            return ended
+
+        drive(plan, start, wait)
+        self.values.end(plan)
         self.injected = {}
         return report
 
@@ -151,29 +182,48 @@ class RayExecutor:
             answer(ref, f"sending graph {graph.name} to {name}", START_TIMEOUT)
         self.known[key] = graph
 
-    def _start(self, plan: Plan, action: Action) -> _Started:
-        started = _Started(action, {}, {}, time.perf_counter(), [], {})
-        match action:
-            case Run(node=name):
-                self._start_run(plan.graph, plan.graph.nodes[name], started)
+    def _start(self, plan: Plan, event: Event) -> _Started:
+        started = _Started(event, {}, {}, time.perf_counter(), [], {})
+        match event.action:
+            case Run() as run:
+                self._start_run(plan.graph.nodes[run.node], run, started)
             case SyncWeights(trainer=trainer, sampler=sampler):
                 packed = [w.weights.remote(trainer) for w in self.homes[trainer].workers]
                 targets = self.homes[sampler].workers
                 loads = [w.load_weights.remote(sampler, packed[0]) for w in targets]
                 started.waiting = {ref: i for i, ref in enumerate([*loads, *packed[1:]])}
-            case Wake(resident=name) | Sleep(resident=name):
-                method = "wake" if isinstance(action, Wake) else "sleep"
-                workers = self.homes[name].workers
-                started.waiting = {w.call.remote(name, method): i for i, w in enumerate(workers)}
+            case Wake() | Sleep() as action:
+                workers = self.homes[action.resident].workers
+                started.waiting = {w.change.remote(action): i for i, w in enumerate(workers)}
         return started
 
-    def _start_run(self, graph: Graph, node: Node, started: _Started) -> None:
+    def _inputs(self, node: Node, run: Run) -> dict[str, Distributed] | None:
+        """What goes into a run, by port; None if its part has no rows."""
+        inputs = {}
+        for port, value in node.inputs.items():
+            source = value.node.name
+            if self.values.is_divided(source, run):
+                given = self.values.part(source, run)
+            else:
+                given = _share(self.values.whole(source, run), run)
+            if given is None:
+                return None
+            inputs[port] = given
+        return inputs
+
+    def _start_run(self, node: Node, run: Run, started: _Started) -> None:
+        kind = node.function.result
         if node.name in self.injected:
-            assert node.function.result is not None
-            self.values[node.name] = put(self.injected[node.name], node.function.result)
+            assert kind is not None
+            self.values.put(run, _share(put(self.injected[node.name], kind), run), kind)
             return
+        inputs = self._inputs(node, run)
+        if inputs is None:
+            assert kind is not None
+            self.values.put(run, None, kind)
+            return
+        started.inputs = inputs
         pool = self.homes[node.resident.name] if node.resident else self.pools[HOST]
-        inputs = {port: self.values[value.node.name] for port, value in node.inputs.items()}
         count = count_rows(node, inputs)
         split = node.function.split
         whole = split is Split.NEVER
@@ -203,7 +253,7 @@ class RayExecutor:
             }
             keep = node.function.result is not None and (split is not Split.NEVER or number == 0)
             call = pool.workers[number].run.options(num_returns=2)
-            result, receipt = call.remote(_key(graph), node.name, arguments, keep)
+            result, receipt = call.remote(_key(node.graph), node.name, arguments, keep)
             started.waiting[receipt] = number
             if keep:
                 started.results[number] = result
@@ -217,39 +267,64 @@ class RayExecutor:
         patience = max(0.0, RUN_TIMEOUT - (time.perf_counter() - oldest))
         ready, _ = ray.wait(list(refs), num_returns=1, timeout=patience)
         if not ready:
-            late = ", ".join(label(event.action) for event in started.values())
+            late = ", ".join(label(other.event.action) for other in started.values())
             raise EngineError(f"no answer after {RUN_TIMEOUT:.0f} s from: {late}")
-        event = refs[ready[0]]
-        number = event.waiting.pop(ready[0])
-        doing = f"{label(event.action)} on worker {number}"
+        one = refs[ready[0]]
+        number = one.waiting.pop(ready[0])
+        action = one.event.action
         try:
-            event.answers[number] = ray.get(ready[0], timeout=RUN_TIMEOUT)
-        except RayTaskError as failure:
-            raise explain(failure, doing) from None
-        except RayActorError as failure:
-            raise EngineError(f"{doing}: the worker process died: {failure}") from None
+            one.answers[number] = answer(
+                ready[0], f"{label(action)} on worker {number}", RUN_TIMEOUT
+            )
+        except EngineError as error:
+            if isinstance(action, Sleep | Wake):
+                self._undo(action)
+                raise not_done(error, action, self.awake) from None
+            raise
+
+    def _undo(self, action: Sleep | Wake) -> None:
+        """What one worker could not do, the resident's others must not have done either."""
+        back = Wake(action.resident) if isinstance(action, Sleep) else Sleep(action.resident)
+        undoing = [worker.change.remote(back) for worker in self.homes[action.resident].workers]
+        ray.wait(undoing, num_returns=len(undoing), timeout=START_TIMEOUT)
 
     def _finish(self, plan: Plan, started: _Started, report: StepReport) -> None:
-        took = time.perf_counter() - started.began
-        if isinstance(started.action, Run) and started.answers:
-            receipts: list[Receipt] = [started.answers[i] for i in sorted(started.answers)]
-            took = max(receipt.seconds for receipt in receipts)
-            for receipt in receipts:
-                merge_into(report.metrics, receipt.metrics)
-            node = plan.graph.nodes[started.action.node]
-            if any(receipt.another_round for receipt in receipts):
-                report.skipped |= {node.name} | plan.graph.dependents(node.name)
-            elif (kind := node.function.result) is not None:
-                inputs = [self.values[value.node.name] for value in node.inputs.values()]
-                given = sorted(started.results)
-                self.values[node.name] = combine(
-                    kind,
-                    [started.results[number] for number in given],
-                    [started.answers[number] for number in given],
-                    [started.shards[number] for number in given],
-                    inputs,
-                )
-        report.seconds[label(started.action)] = took
+        now = time.perf_counter()
+        action, took = started.event.action, now - started.began
+        match action:
+            case Run() as run if started.answers:
+                took = self._finish_run(plan.graph.nodes[run.node], run, started, report)
+            case Sleep() | Wake():
+                self.awake = awake_after(self.awake, action)
+        report.spans.append(Span(started.event, started.began, now))
+        report.seconds[label(action)] = report.seconds.get(label(action), 0.0) + took
+
+    def _finish_run(self, node: Node, run: Run, started: _Started, report: StepReport) -> float:
+        """Take in what the workers gave; the seconds that they took."""
+        receipts: list[Receipt] = [started.answers[i] for i in sorted(started.answers)]
+        for receipt in receipts:
+            merge_into(report.metrics, receipt.metrics)
+        if any(receipt.another_round for receipt in receipts):
+            report.skipped |= skipped(node, run)
+        elif (kind := node.function.result) is not None:
+            given = sorted(started.results)
+            value = combine(
+                kind,
+                [started.results[number] for number in given],
+                [started.answers[number] for number in given],
+                [started.shards[number] for number in given],
+                list(started.inputs.values()),
+            )
+            self.values.put(run, value, kind)
+        return max(receipt.seconds for receipt in receipts)
+
+
+def _share(value: Distributed, run: Run) -> Distributed | None:
+    """The rows of a part; None if there are too few rows for it to have any."""
+    if run.part.of == 1 or not is_batched(value.kind):
+        return value
+    positions = share(value.rows or 0, run.part)
+    return select(value, positions) if len(positions) or not value.rows else None
 
 
 def _key(graph: Graph) -> str:

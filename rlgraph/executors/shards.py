@@ -3,6 +3,7 @@
 import numpy as np
 
 from rlgraph.node import Split
+from rlgraph.scheduling.plan import Part
 
 Positions = np.ndarray
 """Row numbers within the whole batch, ``int64``."""
@@ -43,6 +44,11 @@ def shares(
     turn = np.arange(rows) % (2 * workers)
     worker = np.where(turn < workers, turn, 2 * workers - 1 - turn)
     return [np.sort(dealt[worker == number]) for number in range(workers)]
+
+
+def share(rows: int, part: Part) -> Positions:
+    """The row numbers that belong to a part: a run of neighbours."""
+    return np.array_split(np.arange(rows), part.of)[part.number]
 
 
 def spread(rows: int, wanted: int) -> Positions:

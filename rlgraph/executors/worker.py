@@ -13,10 +13,13 @@ import torch
 from rlgraph import rows, wire
 from rlgraph.engines.build import build_engine
 from rlgraph.errors import AnotherRound
+from rlgraph.executors.residency import change, settle
 from rlgraph.executors.transit import Argument, Receipt, gather
 from rlgraph.metrics import collect
 from rlgraph.models import Resident
 from rlgraph.node import NodeFunction
+from rlgraph.scheduling.memory import Memory
+from rlgraph.scheduling.plan import Sleep, Wake
 from rlgraph.settings import RunContext
 
 FETCH_TIMEOUT = 600.0
@@ -53,12 +56,12 @@ class Worker:
 
     def build(
         self, residents: list[Resident], context: RunContext, environment: Mapping[str, str]
-    ) -> dict[str, Any]:
-        """Load the engines; says where they are."""
+    ) -> str:
+        """Load the engines; Ray's id of the host that they are on."""
         os.environ.update(environment)
         for resident in residents:
             self.engines[resident.name] = build_engine(resident, context, "ray")
-        return {"host": socket.gethostname(), "pid": os.getpid()}
+        return ray.get_runtime_context().get_node_id()
 
     def learn(self, graph: str, tasks: list[Task]) -> None:
         """Keep the nodes of a graph, so that a call need only name one."""
@@ -89,6 +92,14 @@ class Worker:
         kind = task.function.result
         count = len(result) if kind is not None and rows.is_batched(kind) else None
         return wire.pack(result), Receipt(count, *rows.labels(result), metrics, seconds)
+
+    def settle(self, resident: Resident, asleep: bool, discard: bool) -> Memory:
+        """Measure an engine, and leave it ``asleep``, if it is to be."""
+        return settle(self.engines[resident.name], resident, asleep=asleep, discard=discard)
+
+    def change(self, action: Sleep | Wake) -> None:
+        """Put an engine to sleep, or wake it."""
+        change(self.engines[action.resident], action)
 
     def weights(self, resident: str) -> Any:
         """A trainer's parameters, packed; every rank takes part, the first one answers."""

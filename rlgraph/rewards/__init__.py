@@ -16,7 +16,7 @@ def build_rewarder(settings: RewardConfig, context: RunContext) -> Rewarder:
     if settings.model is not None:
         from rlgraph.rewards.model import ModelRewarder
 
-        return ModelRewarder(settings.model, settings.max_tokens_per_batch)
+        return ModelRewarder(settings.model, settings.max_tokens_per_batch, scratch=context.scratch)
     from rlgraph.rewards.functions import FunctionRewarder
     from rlgraph.rewards.loading import load_function
 

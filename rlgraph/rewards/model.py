@@ -1,16 +1,19 @@
 """Scoring with a reward model: a sequence classifier with one output."""
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import torch
 
+from rlgraph.engines.sleep import Holdings, Sleepable
 from rlgraph.errors import EngineError, RewardError
 from rlgraph.metrics import log
 from rlgraph.records import Rewards, Rollout
+from rlgraph.settings import RunContext
 
 
-class ModelRewarder:
+class ModelRewarder(Sleepable):
     """Runs a Hugging Face sequence classifier over whole conversations.
 
     With a chat template the model sees prompt and response as its messages, else
@@ -21,7 +24,7 @@ class ModelRewarder:
             trained head with one output.
     """
 
-    def __init__(self, path: str, max_tokens: int) -> None:
+    def __init__(self, path: str, max_tokens: int, *, scratch: Path = RunContext.scratch) -> None:
         from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
         from rlgraph.builtin import resolve
@@ -44,9 +47,17 @@ class ModelRewarder:
                 "a sequence classifier with one output is needed"
             )
         self.model: Any = model.to(self.device).eval()
+        name = f"the ModelRewarder of '{path}'"
+        self._holdings = Holdings(name, self.model, device=self.device, scratch=scratch)
 
     def score(self, rollout: Rollout) -> Rewards:
-        """The model's output for each row, ``[batch]``, float32."""
+        """The model's output for each row, ``[batch]``, float32.
+
+        Raises:
+            EngineError: asleep.
+            RewardError: a conversation, but the model has no chat template.
+        """
+        self._holdings.require_awake("score")
         rows = list(zip(rollout.columns, rollout.response, strict=True))
         ids = [self._encode(columns.get("prompt"), response) for columns, response in rows]
         scores = torch.empty(len(ids))

@@ -41,4 +41,5 @@ class Reward(Handle):
     @property
     def roles(self) -> Mapping[type, Resident]:
         """Rewarder only."""
-        return {Rewarder: Resident(self.name, "reward", self.settings)}
+        on_device = self.settings.model is not None
+        return {Rewarder: Resident(self.name, "reward", self.settings, on_device=on_device)}

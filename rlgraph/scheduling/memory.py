@@ -7,7 +7,7 @@ import torch
 
 from rlgraph.errors import EngineError
 from rlgraph.models import Resident
-from rlgraph.placement import Devices
+from rlgraph.scheduling.devices import Devices
 from rlgraph.settings import PolicyConfig
 
 
@@ -17,6 +17,13 @@ class Memory:
 
     awake: int
     asleep: int = 0
+    weights: int | None = None
+    """Of a sampler: with its weights, but without its KV cache."""
+
+    @property
+    def levels(self) -> tuple[int, int, int]:
+        """Asleep, with weights only, awake."""
+        return self.asleep, self.awake if self.weights is None else self.weights, self.awake
 
 
 def estimate(residents: Mapping[str, Resident], devices: Devices) -> dict[str, Memory]:
@@ -35,7 +42,9 @@ def estimate(residents: Mapping[str, Resident], devices: Devices) -> dict[str, M
             shards = policy.trainer.ranks if policy.trainer.zero_stage == 3 else 1
             table[name] = Memory(weights // shards)
         elif resident.kind == "sampler":
-            table[name] = Memory(_sampler_bytes(resident.settings, devices))
+            table[name] = _sampler(resident.settings, devices)
+        elif resident.on_device:
+            table[name] = Memory(parameters(resident.settings.model) * _width("auto", devices))
     return table
 
 
@@ -78,13 +87,14 @@ def _trainer_bytes(policy: PolicyConfig, devices: Devices) -> int:
     )
 
 
-def _sampler_bytes(policy: PolicyConfig, devices: Devices) -> int:
+def _sampler(policy: PolicyConfig, devices: Devices) -> Memory:
+    """A sampler that sleeps drops its weights, since a sync brings new ones."""
     sampler = policy.sampler
+    weights = parameters(policy.path) * _width(sampler.dtype, devices) // sampler.tensor_parallel
     if devices.kind == "gpu" and devices.memory is not None:
         # vLLM fills its share with KV cache, whatever the weights take.
-        return int(devices.memory * sampler.gpu_memory_fraction)
-    weights = parameters(policy.path) * _width(sampler.dtype, devices)
-    return weights // sampler.tensor_parallel + (sampler.kv_cache_mib << 20)
+        return Memory(int(devices.memory * sampler.gpu_memory_fraction), 0, weights)
+    return Memory(weights + (sampler.kv_cache_mib << 20), 0, weights)
 
 
 def _width(dtype: str, devices: Devices) -> int:

@@ -2,7 +2,7 @@
 
 from rich.table import Table
 
-from rlgraph.plan import Action, Plan, Run, Sleep, SyncWeights, Wake
+from rlgraph.scheduling.plan import Action, Plan, Run, Sleep, SyncWeights, Wake
 
 _STYLES = {Run: "", Wake: "green", Sleep: "yellow", SyncWeights: "cyan"}
 
@@ -26,9 +26,9 @@ def plan_table(plan: Plan) -> Table:
             str(index),
             what,
             resident,
-            event.place,
+            ", ".join(event.places),
             " ".join(map(str, event.after)) or "-",
-            "-" if event.place == "host" else f"{event.memory / 2**20:,.0f} MiB",
+            ", ".join(f"{size / 2**20:,.0f} MiB" for size in event.held.values()) or "-",
             style=_STYLES[type(event.action)],
         )
     return table
@@ -36,11 +36,12 @@ def plan_table(plan: Plan) -> Table:
 
 def _words(action: Action) -> tuple[str, str]:
     match action:
-        case Run(node=node, resident=resident):
-            return f"run {node}", resident or "-"
+        case Run(node=node, resident=resident, part=part, ahead=ahead):
+            when = " (next step)" if ahead else ""
+            return f"run {node} {part}".rstrip() + when, resident or "-"
         case SyncWeights(trainer=trainer, sampler=sampler):
             return "sync weights", f"{trainer} -> {sampler}"
-        case Wake(resident=resident):
-            return "wake", resident
+        case Wake(resident=resident, part=part):
+            return "wake" if part == "all" else f"wake {part}", resident
         case Sleep(resident=resident):
             return "sleep", resident

@@ -51,11 +51,12 @@ def test_pdf_opens_like_one(graph, tmp_path):
 
 
 def test_text_fits_its_box(graph, tmp_path):
-    from rlgraph.draw.picture import _box_size, _width
+    from rlgraph.draw.picture import _box_size
     from rlgraph.draw.scene import scene_of
+    from rlgraph.draw.style import width
 
     for box in scene_of(graph).boxes:
-        assert _width(box.name, 11.0, bold=True) < _box_size(box)[0] - 20
+        assert width(box.name, 11.0, bold=True) < _box_size(box)[0] - 20
 
 
 def test_another_ending_is_an_error_that_names_the_right_ones(graph, tmp_path):

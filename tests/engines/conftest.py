@@ -98,3 +98,37 @@ def make_rows(count: int, seed: int = 0) -> Rollout:
         columns=[{}] * count,
         batch_size=[count],
     )
+
+
+@pytest.fixture(scope="module")
+def path(request, tiny_model, untied_model):
+    return untied_model if getattr(request, "param", "tied") == "untied" else tiny_model
+
+
+@pytest.fixture(scope="module")
+def shared(path):
+    """A vLLM engine."""
+    from vllm_engines import build
+
+    engine = build(path, cache=256)
+    yield engine
+    engine.close()
+
+
+@pytest.fixture
+def engine(shared, path):
+    """Awake, with the weights of its checkpoint."""
+    from transformers import AutoModelForCausalLM
+    from vllm_engines import weights_of
+
+    shared.wake()
+    shared.load_weights(weights_of(AutoModelForCausalLM.from_pretrained(path), 0))
+    return shared
+
+
+@pytest.fixture
+def trainer(path):
+    """A model of the trainer's, to be changed at will."""
+    from transformers import AutoModelForCausalLM
+
+    return AutoModelForCausalLM.from_pretrained(path).eval()

@@ -12,6 +12,7 @@ from conftest import make_rows
 from test_transformers import policy_gradient
 
 from rlgraph.engines.deepspeed import DeepSpeedScorer, DeepSpeedTrainer, limit_waiting
+from rlgraph.errors import EngineError
 from rlgraph.metrics import collect
 from rlgraph.settings import PolicyConfig, RunContext, TrainerConfig
 
@@ -64,6 +65,48 @@ def train(path, folder):
     torch.save(results, folder / f"rank{rank}.pt")
 
 
+def sleep(path, folder, stages):
+    """Trainers that sleep once between their updates, and others that do not."""
+    rank, results = os.environ["RANK"], {}
+    context = dataclasses.replace(CONTEXT, scratch=folder)
+    for stage in map(int, stages):
+        policy = policy_of(path, zero_stage=stage)
+        rested = DeepSpeedTrainer(policy, context, timeout=WAIT)
+        restless = DeepSpeedTrainer(policy, context, timeout=WAIT)
+        updates(restless)
+        updates(rested)
+        held = rested.bytes_held
+        rested.sleep()
+        found = {"held": held, "asleep": rested.bytes_held, "refused": []}
+        rows = make_rows(4)
+        for call in (
+            lambda: updates(rested),  # noqa: B023
+            rested.weights,
+            lambda: rested.save(str(folder)),  # noqa: B023
+            lambda: rested.logprobs(rows),  # noqa: B023
+        ):
+            try:
+                call()
+            except EngineError as error:
+                found["refused"].append(str(error))
+        updates(restless)  # the others' memory is not touched
+        rested.wake()
+        found["awake"] = rested.bytes_held
+        updates(rested)
+        found["weights"] = [
+            {name: tensor.clone() for name, tensor in engine.weights().tensors.items()}
+            for engine in (rested, restless)
+        ]
+        results[stage] = found
+    scorer = DeepSpeedScorer(policy_of(path, zero_stage=3), context, timeout=WAIT)
+    before = scorer.logprobs(make_rows(4))
+    scorer.sleep()
+    results["scorer"] = {"asleep": scorer.bytes_held, "before": before}
+    scorer.wake()
+    results["scorer"]["after"] = scorer.logprobs(make_rows(4))
+    torch.save(results, folder / f"rank{rank}.pt")
+
+
 def hang(path):
     """Rank 1 never takes part in the update; rank 0 has to notice."""
     engine = DeepSpeedTrainer(policy_of(path, zero_stage=2), CONTEXT, timeout=WAIT)
@@ -80,5 +123,7 @@ def hang(path):
 if __name__ == "__main__":
     if sys.argv[1] == "hang":
         hang(sys.argv[2])
+    elif sys.argv[1] == "sleep":
+        sleep(sys.argv[2], Path(sys.argv[3]), sys.argv[4])
     else:
         train(sys.argv[2], Path(sys.argv[3]))

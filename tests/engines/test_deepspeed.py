@@ -113,6 +113,37 @@ def test_frozen_models_can_be_sharded(trained, tiny_model):
     assert not trained[1][0]["critic"].any()
 
 
+@pytest.mark.parametrize(
+    ("count", "stages"), [(1, "03"), pytest.param(2, "0123", marks=pytest.mark.slow)]
+)
+def test_sleep_frees_everything_and_changes_nothing(tiny_model, tmp_path, count, stages):
+    ranks = start_ranks("sleep", tiny_model, str(tmp_path), stages, count=count)
+    try:
+        for rank in ranks:
+            output, _ = rank.communicate(timeout=300)
+            assert rank.returncode == 0, output[-4000:]
+    finally:
+        for rank in ranks:
+            rank.kill()
+    for number in range(count):
+        results = torch.load(tmp_path / f"rank{number}.pt", weights_only=False)
+        scorer = results.pop("scorer")
+        assert scorer["asleep"] == 0
+        assert torch.equal(scorer["before"], scorer["after"])
+        for stage, found in results.items():
+            assert found["asleep"] == 0 < found["held"] == found["awake"]
+            said = [text.split(":")[0] for text in found["refused"]]
+            assert said == ["train", "weights", "save", "logprobs"], stage
+            assert all(
+                f"DeepSpeedTrainer of '{tiny_model}' is asleep" in t for t in found["refused"]
+            )
+            rested, restless = found["weights"]
+            assert rested.keys() == restless.keys()
+            assert bool(rested) == (number == 0)
+            for name, tensor in restless.items():
+                assert torch.equal(rested[name], tensor), (stage, name)
+
+
 @pytest.mark.slow
 def test_a_rank_that_hangs_is_noticed(tiny_model):
     waiting, hanging = start_ranks("hang", tiny_model)

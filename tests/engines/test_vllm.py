@@ -1,7 +1,6 @@
 """The sampler against real vLLM on CPU, with transformers as the independent reference."""
 
 import json
-import os
 import shutil
 
 import pytest
@@ -12,83 +11,25 @@ from hypothesis import strategies as st
 
 pytest.importorskip("vllm")
 
-import psutil
-from transformers import AutoModelForCausalLM, AutoTokenizer
+from transformers import AutoTokenizer
+from vllm_engines import (
+    CLOSE,
+    EOS,
+    TEXTS,
+    both_heads,
+    build,
+    jolt,
+    naive_logprobs,
+    same,
+    weights_of,
+)
 
 from rlgraph.engines.protocols import Sampler, Weights
 from rlgraph.engines.vllm import VllmSampler
 from rlgraph.errors import EngineError
-from rlgraph.settings import PolicyConfig, RunContext, SamplerConfig
+from rlgraph.settings import PolicyConfig, RunContext
 from rlgraph.testing import check_rollout
 from rlgraph.training.model import checkpoint_tensors
-
-EOS = 1
-CLOSE = 1e-4
-# The second one fills a block of 32 tokens, so that it sits in the prefix cache.
-TEXTS = ["1+2=", "what is 7*8? " * 5, "a", "12-3=", "hello."]
-
-
-def build(path, seed=5, cache=64, **sampler):
-    config = SamplerConfig(**({"max_new_tokens": 10, "kv_cache_mib": cache} | sampler))
-    return VllmSampler(PolicyConfig(path=path, sampler=config), RunContext(seed=seed))
-
-
-@pytest.fixture(scope="module")
-def path(request, tiny_model, untied_model):
-    return untied_model if getattr(request, "param", "tied") == "untied" else tiny_model
-
-
-both_heads = pytest.mark.parametrize("path", ["tied", "untied"], indirect=True)
-
-
-@pytest.fixture(scope="module")
-def shared(path):
-    engine = build(path, cache=256)
-    yield engine
-    engine.close()
-
-
-@pytest.fixture
-def engine(shared, path):
-    """Awake, with the weights of its checkpoint."""
-    shared.wake()
-    shared.load_weights(Weights(0, checkpoint_tensors(AutoModelForCausalLM.from_pretrained(path))))
-    return shared
-
-
-@pytest.fixture
-def trainer(path):
-    """A model of the trainer's, to be changed at will."""
-    return AutoModelForCausalLM.from_pretrained(path).eval()
-
-
-def weights_of(model, version):
-    return Weights(version, checkpoint_tensors(model))
-
-
-def jolt(model, seed):
-    generator = torch.Generator().manual_seed(seed)
-    with torch.no_grad():
-        for parameter in model.parameters():
-            parameter += 0.05 * torch.randn(parameter.shape, generator=generator)
-
-
-def naive_logprobs(model, rollout, temperature=1.0, keep=None):
-    """Row by row, without padding or cache; ``keep`` most probable tokens."""
-    result = torch.zeros_like(rollout.logprobs)
-    for row, real in enumerate(rollout.attention_mask):
-        tokens = rollout.tokens[row][real]
-        with torch.no_grad():
-            scores = model(input_ids=tokens[None], use_cache=False).logits[0, :-1] / temperature
-        if keep is not None:
-            least = scores.topk(keep).values[:, -1:]
-            scores = scores.masked_fill(scores < least, -torch.inf)
-        result[row, 1 : len(tokens)] = scores.log_softmax(-1)[range(len(tokens) - 1), tokens[1:]]
-    return result.where(rollout.action_mask, 0.0)
-
-
-def same(left, right):
-    return torch.equal(left.tokens, right.tokens) and torch.equal(left.logprobs, right.logprobs)
 
 
 def test_it_is_a_sampler(engine):
@@ -329,55 +270,6 @@ def test_weights_that_are_not_numbers(engine, trainer):
     engine.load_weights(weights_of(trainer, 3))
     with pytest.raises(EngineError, match=r"not finite.*version 3"):
         engine.generate(make_prompts(["a"]))
-
-
-def test_sleep_frees_memory_and_changes_nothing(engine):
-    prompts = make_prompts(TEXTS)
-    before = engine.generate(prompts, samples=3)
-    held = psutil.Process(os.getpid()).memory_info().rss
-    assert engine.bytes_held == engine.bytes_awake > 256 << 20
-    engine.sleep()
-    engine.sleep()
-    assert engine.asleep
-    assert engine.bytes_held == engine.bytes_asleep < 2 << 20
-    assert held - psutil.Process(os.getpid()).memory_info().rss > 200 << 20
-    engine.wake()
-    engine.wake()
-    assert not engine.asleep
-    assert engine.bytes_held == engine.bytes_awake
-    assert same(before, engine.generate(prompts, samples=3))
-
-
-def test_weights_can_be_loaded_before_the_cache_wakes(engine, trainer):
-    prompts = make_prompts(TEXTS)
-    engine.generate(prompts)
-    engine.sleep(keep_weights=False)
-    engine.wake("weights")
-    assert engine.asleep
-    jolt(trainer, seed=1)
-    engine.load_weights(weights_of(trainer, 1))
-    engine.wake("kv_cache")
-    rollout = engine.generate(prompts, samples=2)
-    expected = naive_logprobs(trainer, rollout)
-    torch.testing.assert_close(rollout.logprobs, expected, atol=CLOSE, rtol=0)
-
-
-def test_what_a_sleeping_engine_refuses(engine, trainer):
-    prompts = make_prompts(["a"])
-    engine.sleep(keep_weights=False)
-    with pytest.raises(EngineError, match=r"generate: .* is asleep; it must be awake"):
-        engine.generate(prompts)
-    with pytest.raises(EngineError, match=r"load_weights: .* is asleep"):
-        engine.load_weights(weights_of(trainer, 1))
-    with pytest.raises(EngineError, match="the weights wake before the KV cache"):
-        engine.wake("kv_cache")
-    engine.wake("weights")
-    with pytest.raises(EngineError, match=r"generate: .* is weights awake"):
-        engine.generate(prompts)
-    engine.sleep()
-    engine.wake()
-    with pytest.raises(EngineError, match="dropped in sleep; load_weights first"):
-        engine.generate(prompts)
 
 
 def test_a_closed_engine(tiny_model):

@@ -2,7 +2,8 @@ import pytest
 
 from rlgraph.executors.local import LocalExecutor
 from rlgraph.executors.ray import RayExecutor
-from rlgraph.placement import Devices, place
+from rlgraph.scheduling.devices import Devices
+from rlgraph.scheduling.modes import place
 from rlgraph.settings import RunContext
 from tests.toys import toy_graph
 

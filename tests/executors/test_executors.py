@@ -7,8 +7,9 @@ from rlgraph import EngineError, Graph, PlacementError
 from rlgraph.executors.local import LocalExecutor
 from rlgraph.graphfile import load_graph_file
 from rlgraph.models import Stateful
-from rlgraph.placement import Devices, place
-from rlgraph.plan import plan_step
+from rlgraph.scheduling.devices import Devices
+from rlgraph.scheduling.modes import place
+from rlgraph.scheduling.planner import plan_step
 from rlgraph.settings import PolicyConfig, RunContext, TrainerConfig
 from tests.toys import Counter, double, fail, group_total, prompts_of, shift, source, toy_graph
 

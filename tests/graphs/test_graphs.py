@@ -12,8 +12,9 @@ from rlgraph.data import DataConfig
 from rlgraph.executors.local import LocalExecutor
 from rlgraph.graphfile import load_graph_file
 from rlgraph.loop import Job, RunConfig
-from rlgraph.plan import Run, plan_step
 from rlgraph.rewards import RewardConfig
+from rlgraph.scheduling.plan import Run
+from rlgraph.scheduling.planner import plan_step
 from rlgraph.settings import PolicyConfig, RunContext, SamplerConfig, TrainerConfig
 
 ALL = sorted(module.name for module in pkgutil.iter_modules(rlgraph.graphs.__path__))

@@ -12,10 +12,11 @@ from rlgraph import node
 from rlgraph.data import DataConfig
 from rlgraph.executors.ray import RayExecutor
 from rlgraph.graphfile import load_graph_file
-from rlgraph.loop import Job, RunConfig
-from rlgraph.plan import Plan, plan_step
+from rlgraph.job import Job, RunConfig
 from rlgraph.records import Rollout
 from rlgraph.rewards import RewardConfig
+from rlgraph.scheduling.plan import Plan
+from rlgraph.scheduling.planner import plan_step
 from rlgraph.settings import PolicyConfig, RunContext, SamplerConfig, TrainerConfig
 from tests.toys import Counter
 

@@ -11,7 +11,7 @@ from rlgraph import Graph, node
 from rlgraph.engines.transformers import TransformersTrainer
 from rlgraph.executors.local import LocalExecutor
 from rlgraph.graphfile import load_graph_file
-from rlgraph.loop import Job, RunConfig
+from rlgraph.job import Job, RunConfig
 from rlgraph.nodes import generate, logprobs, update
 from rlgraph.records import Rollout
 from rlgraph.settings import RunContext

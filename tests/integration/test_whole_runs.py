@@ -12,7 +12,7 @@ import pytest
 
 import rlgraph.run
 from rlgraph.executors import Executor, StepReport
-from rlgraph.plan import Plan
+from rlgraph.scheduling.plan import Plan
 from tests.integration.setup import LONG, REWARD, write_prompts
 
 pytest.importorskip("vllm")

@@ -13,6 +13,7 @@ from transformers import (
 )
 
 from rlgraph import RewardError
+from rlgraph.errors import EngineError
 from rlgraph.metrics import collect
 from rlgraph.rewards import RewardConfig, build_rewarder
 from rlgraph.rewards.model import ModelRewarder
@@ -99,6 +100,18 @@ def test_a_text_that_is_too_long_keeps_its_end_and_is_counted(model_path: str) -
     expected = one_by_one(model_path, ["a" * 4 + "b" * 60, "ac"])
     assert scores.tolist() == pytest.approx(expected, abs=1e-5)
     assert metrics["reward/truncated"].value == 1
+
+
+def test_it_sleeps(model_path: str, tmp_path: Path) -> None:
+    rewarder = ModelRewarder(model_path, 100, scratch=tmp_path)
+    rollout = rollout_of(RESPONSES, COLUMNS)
+    before = rewarder.score(rollout).scores.tolist()
+    rewarder.sleep()
+    assert rewarder.bytes_held == 0
+    with pytest.raises(EngineError, match=f"score: the ModelRewarder of '{model_path}' is asleep"):
+        rewarder.score(rollout)
+    rewarder.wake()
+    assert rewarder.score(rollout).scores.tolist() == before
 
 
 def test_no_rows(model_path: str) -> None:

@@ -5,8 +5,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rlgraph import PlacementError
-from rlgraph.models import Reference, Resident, Stateful
-from rlgraph.placement import Devices, devices_of, place, workers_of
+from rlgraph.models import Critic, Reference, Resident, Stateful
+from rlgraph.rewards import RewardConfig
+from rlgraph.scheduling.devices import Devices
+from rlgraph.scheduling.modes import place
+from rlgraph.scheduling.placement import devices_of, workers_of
 from rlgraph.settings import PolicyConfig, SamplerConfig, TrainerConfig
 from tests.toys import Counter
 
@@ -79,7 +82,7 @@ def test_a_split_that_does_not_fit_lists_what_is_wanted() -> None:
     message = str(caught.value)
     assert "--placement split needs 5 devices" in message
     assert "policy.sampler 1, policy.trainer 2, reference 2" in message
-    assert "use --placement colocate" in message
+    assert "use --placement group or colocate" in message
 
 
 def test_nothing_to_place_needs_no_devices() -> None:
@@ -94,7 +97,7 @@ def test_here_there_is_at_least_one_device(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr("torch.cuda.is_available", lambda: False)
     assert Devices.here().count >= 1
     # CPU slots are a matter of bookkeeping: more than cores is allowed.
-    assert Devices.here(64) == Devices("cpu", 64, None)
+    assert Devices.here(64).count == 64
 
 
 def test_more_gpus_than_there_are_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -107,3 +110,27 @@ def test_more_gpus_than_there_are_is_refused(monkeypatch: pytest.MonkeyPatch) ->
 def test_the_reference_is_sized_like_the_trainer() -> None:
     reference = Reference("reference", PolicyConfig(trainer=TrainerConfig(ranks=3)))
     assert [workers_of(resident) for resident in reference.roles.values()] == [3]
+
+
+def test_groups_are_the_usual_ones() -> None:
+    policy = PolicyConfig(path="never loaded", trainer=TrainerConfig(ranks=2))
+    handles = [policy(), policy().frozen(), Critic("critic", policy), RewardConfig(model="judge")()]
+    residents = {r.name: r for handle in handles for r in handle.roles.values()}
+    placement = place(residents, "group", Devices("cpu", 5, None))
+    assert placement.homes == {
+        "policy.trainer": "training",
+        "reference": "training",
+        "critic.trainer": "judging",
+        "reward": "judging",
+        "policy.sampler": "sampling",
+    }
+    assert {name: s.devices for name, s in placement.sets.items()} == {
+        "training": 2,
+        "judging": 2,
+        "sampling": 1,
+    }
+
+
+def test_a_reward_function_needs_no_device() -> None:
+    (resident,) = RewardConfig()().roles.values()
+    assert devices_of(resident) == 0
